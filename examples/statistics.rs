@@ -1,4 +1,4 @@
-//! What happens to every packet: the statistics of a session while it runs, and the account of each
+//! Accounts for every packet: the statistics of a session while it runs, and the account of each
 //! sequence at its end.
 //!
 //! `cargo run --example statistics` writes `statistics.pftrace`, which contains the same numbers.

@@ -10,7 +10,7 @@ use crate::error::{Error, Location};
 use crate::registry::{data_extensions, join, type_name};
 
 /// A function that returns the place of a field's number, by the scope and the name of the field.
-/// It returns `None` for a field of a file that was not read.
+/// Returns `None` for a field of a file that was not read.
 pub(crate) type Places<'p> = dyn Fn(&str, &str) -> Option<Location> + 'p;
 
 /// Messages by full name.

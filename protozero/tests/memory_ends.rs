@@ -15,9 +15,9 @@ use support::random_message::{Tree, tree, write_random};
 /// The behavior of the source after its last range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum AfterTheEnd {
-    /// It returns `Range::NOWHERE`.
+    /// The source returns `Range::NOWHERE`.
     Nowhere,
-    /// It returns the same memory again and again, and never reads it.
+    /// The source returns the same memory again and again, and never reads it.
     Discarded,
 }
 

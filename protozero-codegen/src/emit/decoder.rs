@@ -11,7 +11,7 @@ use crate::schema::{Field, Message, Oneof, OneofGetter, OneofMember, Scalar, Sha
 
 const ERRORS: &str = "\n\n# Errors\n\nIf decoding fails.";
 
-/// What an iterator over elements or entries does in place of `ERRORS`.
+/// The sentence on errors for getters that return an iterator, in place of [`ERRORS`].
 const MALFORMED: &str = " An error ends the iterator.";
 
 /// Emits the decoder of a message.

@@ -1,6 +1,6 @@
 use protozero::{HeapBuffered, Message};
 
-/// Has the signature of a generated method for a nested message.
+/// Stands for a generated method for a nested message, and has its signature.
 fn child<R>(message: &mut Message<'_>, write: impl FnOnce(&mut Message<'_>) -> R) -> R {
     write(&mut message.begin_nested::<1>())
 }

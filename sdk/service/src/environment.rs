@@ -1,4 +1,4 @@
-//! What the service needs from the machine: clocks, random numbers and its user. Tests supply their
+//! The service's access to the machine: clocks, random numbers and its user. Tests supply their
 //! own.
 //!
 //! A session acts only on calls and on what its [`Environment`] tells it. So the tests in

@@ -1,7 +1,7 @@
 //! The service: takes commits from producers, owns the trace buffers, and turns their contents into
 //! traces.
 //!
-//! It consists of two halves that share the buffers:
+//! The service consists of two halves that share the buffers:
 //!
 //! ```text
 //!  producers   commit                  set up, start, stop, flush           owners of sessions
