@@ -2,8 +2,8 @@
 //!
 //! Every iteration reads all fields of one encoded message (see `every_field/`), which is in the
 //! cache. Other libraries decode into their structs, and drop them. Ours has no struct. `protozero`
-//! reads the values one by one, by the accessors of a generated decoder, which has found the fields
-//! before. `protozero_fields` reads all fields in one pass.
+//! creates a generated decoder, which finds all fields in one scan, and reads the values by its
+//! accessors. `protozero_fields` reads all fields in one pass, without a generated decoder.
 
 use std::hint::black_box;
 

@@ -1,8 +1,9 @@
 //! Measures what a commit to the trace buffer costs, by the size of the buffer and the number of
 //! sequences, compared with a plain copy of the same bytes to the same places.
 //!
-//! Prints a table. Rounds of both take turns, so that other load on the machine slows both; each
-//! figure is the fastest of its rounds. Arguments choose the sizes and numbers of sequences:
+//! Prints a table. Rounds of commits and rounds of plain copies take turns, so that other load on
+//! the machine slows both; each figure is the time of the fastest round. Arguments choose the size
+//! and the numbers of sequences:
 //!
 //! ```sh
 //! cargo bench -p tracezero-benches --bench trace_buffer_scale                # all

@@ -1,5 +1,5 @@
-//! The generated API: writes a message with a field of each kind, and reads it back by accessors, in
-//! one pass over its fields, and as a struct.
+//! The generated API: writes a message with a field of each kind, and reads it back by accessors,
+//! in one pass over its fields, and as a struct.
 //!
 //! The page "The generated API" in the documentation of `protozero-codegen` quotes this program.
 //!

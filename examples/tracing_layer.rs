@@ -55,7 +55,7 @@ fn start_up() {
 }
 
 /// A span that is entered several times is a slice on a track of its own, and another slice on a
-/// thread each time it is entered. The track of `load` lies below it.
+/// thread each time it is entered. The track of `load` lies below the track of `handle`.
 #[instrument]
 async fn handle(number: u32) {
     // A field whose name begins with `counter.` is a value of a counter track.

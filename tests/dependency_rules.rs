@@ -138,13 +138,14 @@ fn no_module_names_one_that_leads_back_to_it() {
         "tests/support",
     ] {
         let mut named = named_by_modules(&format!("{package}/src"));
-        // Removes modules that name no module of the rest; they are in no cycle.
+        // Removes modules that name none of the modules that are left; they are in no cycle.
         while !named.is_empty() {
             let left: BTreeSet<String> = named.keys().cloned().collect();
             let before = named.len();
             named.retain(|_, names| names.iter().any(|name| left.contains(name)));
             if named.len() == before {
-                // Removes modules that no module of the rest names; neither are they in a cycle.
+                // Removes modules that none of the modules that are left names; they are in no
+                // cycle, either.
                 let names: BTreeSet<String> = named.values().flatten().cloned().collect();
                 named.retain(|module, _| names.contains(module));
                 assert!(named.len() < before, "{package}: a circle in {named:?}");

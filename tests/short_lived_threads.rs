@@ -1,5 +1,5 @@
-//! Threads that record one event each, and are more than there are writer ids. Each id is reused,
-//! and the packets of its next owner are not taken for those of the last one.
+//! More threads than there are writer ids, one after the other, each of which records one event.
+//! When an id is used again, the packets of its new owner are not taken for those of the last one.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -9,7 +9,7 @@ use tracezero::protos::TraceDecoder;
 use tracezero::testing::Trace;
 use tracezero::{BufferConfig, TraceConfig, instant};
 
-/// There are 32,767 writer ids.
+/// The number of threads. There are 32,767 writer ids.
 const THREADS: u64 = 40_000;
 
 #[test]

@@ -43,7 +43,7 @@ impl<'t> Words<'t> {
     }
 }
 
-/// How often each word occurs, and in how many files.
+/// For each word, the number of its occurrences and of the files that contain it.
 #[derive(Default)]
 pub struct Index {
     occurrences: HashMap<String, Occurrences>,

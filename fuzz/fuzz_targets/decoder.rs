@@ -33,14 +33,14 @@ fn compare(bytes: &[u8]) {
     if let Err(DecodeError::GroupsTooDeep { .. }) = fields {
         return;
     }
-    // `()` is a message type that knows no fields, so this decoder checks and skips every field. Its limit for
-    // nested groups is lower.
+    // For prost, `()` is a message type that knows no fields, so prost checks and skips every
+    // field. Its limit for nested groups is lower than that of our decoder.
     match <()>::decode(bytes) {
         Ok(()) => assert!(fields.is_ok(), "{fields:?}"),
         Err(error) if error.to_string().contains("recursion limit") => {}
         Err(error) => assert!(fields.is_err(), "{error}"),
     }
-    // This decoder rejects some tags and lengths that are longer than needed.
+    // The other library, rust-protobuf, rejects some tags and lengths that are longer than needed.
     let (Ok(fields), Ok(empty)) = (fields, Empty::parse_from_bytes(bytes)) else {
         return;
     };

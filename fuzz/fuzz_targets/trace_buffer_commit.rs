@@ -1,5 +1,6 @@
 //! Fuzzes the trace buffer with chunks of any content, header and order. Every chunk, byte and
-//! packet is accounted for, and observers are shown no more packets than are overwritten.
+//! packet is accounted for. An observer of overwritten packets is shown no more packets than the
+//! buffer counts as overwritten.
 #![no_main]
 
 use std::sync::Arc;

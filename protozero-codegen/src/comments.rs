@@ -32,7 +32,7 @@ impl Comments {
 }
 
 /// Removes empty lines around the text, space at the ends of lines, and the indentation that all
-/// lines share. Also removes a star at the start, the second one of `/**`.
+/// lines share. Also removes a star at the start of the text, which is the second star of `/**`.
 fn without_frame(text: &str) -> String {
     let text = text.strip_prefix('*').unwrap_or(text);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();

@@ -35,7 +35,7 @@ mod path {
 
 const GROUP: &str = "groups are not supported; make it a nested message with a field of its type";
 
-/// Reads and checks a descriptor set. Every file in it is a root.
+/// Reads and checks a descriptor set. Every file in the set is a root.
 pub(crate) fn load(set: &Path) -> Result<Loaded, Error> {
     let bytes = fs::read(set).map_err(|source| Error::Read {
         file: set.to_owned(),
@@ -252,8 +252,8 @@ impl Check<'_> {
                 name: &name,
                 path: &path,
             };
-            // Not `declare`: the front end for `.proto` files allows a oneof with the name of a
-            // type.
+            // Not `declare`, which rejects a name that is declared already: the front end for
+            // `.proto` files allows a oneof with the name of a type.
             self.describe(at, oneof.name())?;
         }
         let messages = &message.nested_type;

@@ -83,11 +83,12 @@ impl ExternPath {
     }
 }
 
-/// The name of a file in an include folder that lists the crates that have generated its schema.
+/// The name of the file that lists the crates that have already generated the schema of an include
+/// folder. The file is in that folder.
 const LIST: &str = "extern_paths.txt";
 
-/// Returns a warning for each package of `units` that is generated although another crate has
-/// generated it, according to the list in its include folder.
+/// Returns a warning for each package that `units` generate again, although a list in an include
+/// folder names a crate that has already generated the package.
 pub(crate) fn missing(
     includes: &[PathBuf],
     extern_paths: &ExternPaths,

@@ -19,7 +19,7 @@ use crate::source::{self, Declaration, Import, Kind, Outline, Position};
 pub(crate) struct Loaded {
     /// The descriptors, one per file, each after its imports.
     pub(crate) descriptors: Vec<FileDescriptorProto>,
-    /// The import names of the files that the build script named.
+    /// The import names of the roots: the files for whose packages code is generated.
     pub(crate) roots: Vec<String>,
     pub(crate) comments: Comments,
     /// All files that were read, for `rerun-if-changed`.
@@ -77,8 +77,8 @@ pub(crate) fn load(roots: &[PathBuf], includes: &[PathBuf]) -> Result<Loaded, Er
     if let Err(error @ Error::Syntax { .. }) = parsed {
         return Err(error);
     }
-    // Check the declarations here, because the parser accepts some of these errors, and reports the
-    // others without a place.
+    // Check the declarations even if the parser has failed: the parser accepts some invalid
+    // declarations, and reports the others without a place.
     let mut declared = Names::new();
     for source in &graph.sources {
         check_declarations(source, &mut declared)?;

@@ -1,6 +1,6 @@
 //! All declared types of a run by name, and their Rust names. Names depend only on the schema, not
-//! on the unit that contains a type. So one crate can refer to types that another crate has
-//! generated.
+//! on the unit (output file) that contains a type. So one crate can refer to types that another
+//! crate has generated.
 
 use std::collections::BTreeMap;
 
@@ -279,7 +279,8 @@ impl<'a> Registry<'a> {
     ///
     /// # Panics
     ///
-    /// If the type is not declared. The parser has checked all references.
+    /// If the type is not declared. This cannot happen: the parser, or `descriptor_set.rs`, has
+    /// checked all references.
     pub(crate) fn entry(&self, name: &str) -> &Entry<'a> {
         self.entries
             .get(name)

@@ -173,7 +173,7 @@ enum End {
 fn split_statement<'t, 'a>(
     tokens: &'t [Token<'a>],
 ) -> Option<(&'t [Token<'a>], End, &'t [Token<'a>])> {
-    // The value of an option may contain braces, also inside the `[..]` of a field.
+    // Braces in the value of an option, also inside the `[..]` of a field, do not open a block.
     let is_option = tokens.first().is_some_and(|token| token.is_word("option"));
     let mut inside = 0_usize;
     for (index, token) in tokens.iter().enumerate() {
@@ -312,8 +312,8 @@ impl Scanner {
         self.blocks.push(Block { kind, name });
     }
 
-    /// Handles a statement inside a block that ends in a semicolon: a field, an enum value, or
-    /// another statement.
+    /// Handles a statement that is inside a block and ends in a semicolon: a field, an enum value,
+    /// or another statement.
     fn member(&mut self, statement: &[Token<'_>]) {
         let kind = match self.blocks.last().map(|block| block.kind) {
             Some(Kind::Enum) => Kind::EnumValue,

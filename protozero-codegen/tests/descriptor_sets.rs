@@ -218,7 +218,8 @@ fn import_that_is_not_in_the_set_is_named() {
     );
     assert!(error.contains("--include_imports"), "{error}");
 
-    // Files in a cycle have no order in which each comes after its imports.
+    // Files that import each other in a cycle have no order in which each comes after its imports.
+    // A reversed set has the same fault.
     let mut circle = parsed("packages");
     circle.file.reverse();
     let error = generate("circle.binpb", &circle.write_to_bytes().unwrap());

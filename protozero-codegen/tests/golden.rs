@@ -1,6 +1,9 @@
-//! Tests that compare generated code with a golden file. Each folder in `fixtures/` with an `expected.rs` contains a
-//! schema and its expected code, with few fields of each kind, because people read the code. After an intended change,
-//! `BLESS=1 cargo test -p protozero-codegen --test golden` rewrites the expected code. Review the difference.
+//! Tests that compare generated code with a golden file. Each folder in `fixtures/` with an
+//! `expected.rs` contains a schema and its expected code, with few fields of each kind, because
+//! people read the code.
+//!
+//! After an intended change, `BLESS=1 cargo test -p protozero-codegen --test golden` rewrites the
+//! expected code. Review the difference.
 //!
 //! `tests/generated` compiles the generated code of all fixtures.
 

@@ -133,7 +133,8 @@ impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
         self.places.get(slot).copied().unwrap_or_default()
     }
 
-    /// Returns the end of the message that begins with the field at `place`.
+    /// Returns the bytes from the field at `place` to the end of the message, or `None` if the
+    /// field is absent.
     #[inline]
     fn bytes_from(&self, place: u32) -> Option<&'a [u8]> {
         self.decoder.bytes().get(place.checked_sub(1)? as usize..)

@@ -17,8 +17,8 @@ use crate::wire::{Tag, WireType, zigzag32, zigzag64};
 /// until the parent begins another message or ends. The stream stays well-formed.
 ///
 /// Appending cannot fail. The [`RangeSource`] decides what happens when memory runs out. The format
-/// has two limits, [`MAX_DEPTH`](crate::MAX_DEPTH) and
-/// [`MAX_MESSAGE_BYTES`](crate::MAX_MESSAGE_BYTES).
+/// has two limits, [`MESSAGES_MAX_DEPTH`](crate::MESSAGES_MAX_DEPTH) and
+/// [`MESSAGE_MAX_BYTES`](crate::MESSAGE_MAX_BYTES).
 ///
 /// Field numbers are constants from 1 to 2^29-1. Other numbers do not compile:
 ///
@@ -151,7 +151,8 @@ impl<'w> Message<'w> {
         self.stream.append_some(fields, len);
     }
 
-    /// Begins a nested message as field number `FIELD`. It ends when it is dropped.
+    /// Begins a nested message as field number `FIELD`. The message ends when the returned
+    /// `Message` is dropped.
     #[inline]
     pub fn begin_nested<const FIELD: u32>(&mut self) -> Message<'_> {
         self.stream

@@ -109,7 +109,8 @@ impl Drop for Ending {
     }
 }
 
-/// Checks that `bytes` are a prefix of the fields `meant`, with all open messages cut at its end.
+/// Checks that `bytes` are a prefix of the encoded fields `meant`. A message that was still open
+/// ends where `bytes` end.
 fn assert_cut_short(bytes: &[u8], meant: &[(u32, Tree)]) {
     let mut meant = meant.iter();
     let mut fields = Decoder::new(bytes).fields();
@@ -120,7 +121,9 @@ fn assert_cut_short(bytes: &[u8], meant: &[(u32, Tree)]) {
             Some(Ok(field)) => field,
             Some(Err(error)) => {
                 assert_eq!(error, DecodeError::Truncated { offset });
-                // A message is cut only behind its tag; otherwise its length is right.
+                // A message can lack its length slot, if memory ended behind the tag. A message
+                // with a slot is not truncated: the source filled in a length that ends where
+                // `bytes` end.
                 if let Some((5 | 9, _)) = meant.next() {
                     assert_eq!(bytes.len() - offset, 1);
                 }

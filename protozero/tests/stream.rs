@@ -73,8 +73,8 @@ fn a_short_payload_stands_right_behind_its_length() {
     }
 }
 
-/// The depths lie around the inline depth. The length of the innermost message decides how many
-/// messages are too long for a length of one byte.
+/// The depths lie around 16, the number of slots that the stream stores inline. The length of the
+/// innermost message decides how many messages are too long for a length of one byte.
 #[test]
 fn message_beyond_127_bytes_keeps_its_content_at_any_depth() {
     for depth in [1, 2, 15, 16, 17, 20] {
@@ -163,7 +163,7 @@ fn length_slot_at_the_end_of_a_range_stays_in_one_piece() {
     }
 }
 
-/// Writes the same message to ranges of other sizes: a slot never spans two ranges.
+/// Writes the message of the test above to ranges of other sizes: a slot never spans two ranges.
 #[test]
 fn a_slot_lies_whole_in_one_range_at_every_size() {
     for range_bytes in 4..=32 {

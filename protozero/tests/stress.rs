@@ -16,7 +16,8 @@ macro_rules! append_each {
     };
 }
 
-/// A function that begins the child of a message at one depth. Its field number is 1 + 10 * depth.
+/// A function that begins the child of a message at one depth. The field number of the child is
+/// 1 + 10 * depth.
 type Begin = for<'m> fn(&'m mut Message<'_>) -> Message<'m>;
 
 fn begin<'m, const FIELD: u32>(message: &'m mut Message<'_>) -> Message<'m> {

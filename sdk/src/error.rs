@@ -109,7 +109,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // `Display` prints the text of the source, so the chain goes on with the source's own source.
+        // `Display` prints the text of the source, so the chain goes on with the source's own
+        // source.
         match self {
             Self::Config(source) => source.source(),
             Self::File { source, .. } | Self::Thread(source) => source.source(),

@@ -47,7 +47,8 @@ impl Runtime {
     /// exists with another geometry, that is an error.
     pub(crate) fn of_process(asked: Option<Geometry>) -> Result<&'static Self, Error> {
         static MAKING: Mutex<()> = Mutex::new(());
-        // Must precede `forked_child::enter`: a thread inside the tracer registers no call sites.
+        // Connect libraries before `forked_child::enter`: a thread inside the tracer registers no
+        // call sites.
         connect_libraries();
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let _guard = MAKING.lock();
@@ -171,7 +172,7 @@ fn process_name() -> String {
         .unwrap_or_default()
 }
 
-/// Starts the thread that runs timers of sessions. It sleeps until the next one is due.
+/// Starts the thread that runs timers of sessions. The thread sleeps until the next timer is due.
 fn start_timers(service: &Arc<Service>) -> std::io::Result<()> {
     let service = Arc::clone(service);
     let run = move || {

@@ -47,7 +47,7 @@ impl Usage {
 
 #[test]
 fn thousands_of_captures_leave_nothing_behind() {
-    // A pool's thread, which all captures use, and which never ends.
+    // The thread of a pool. All captures use it, and it outlives all of them.
     let (send, receive) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
     let pool = thread::spawn(move || receive.into_iter().for_each(|work| work()));
     let capture_once = || {
@@ -67,7 +67,7 @@ fn thousands_of_captures_leave_nothing_behind() {
         let trace = capture.finish();
         assert_eq!(trace.instants().count(), 2);
     };
-    // Captures start no threads.
+    // Captures leave no threads behind, so this number stays the same.
     let threads = Usage::now().threads;
     (0..200).for_each(|_| capture_once());
     let before = Usage::with_at_most(threads);

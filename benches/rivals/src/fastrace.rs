@@ -51,7 +51,7 @@ impl Recording for Fastrace {
         });
     }
 
-    /// Measures the roots, too, but not collecting them.
+    /// Measures the creation of root spans, too, but not the collection of finished spans.
     fn time_batch(&mut self, record: impl Fn()) -> Duration {
         let start = Instant::now();
         for _ in 0..BATCH / SPANS_PER_ROOT {

@@ -134,7 +134,7 @@ impl Index {
 
 /// The way in which a getter finds its field.
 pub(super) enum Source {
-    /// A scan by a `Decoder`, or a reference to one, which this expression returns.
+    /// A scan of the message. The expression returns a `Decoder`, or a reference to one.
     Search(TokenStream),
     /// A lookup of this slot in the index.
     Slot(usize),

@@ -1,5 +1,5 @@
-//! Emits owned structs, and the enums of their oneofs. The generated code only assigns members to
-//! fields; the runtime (`protozero::owned`) decodes and encodes them.
+//! Emits owned structs, and the enums of their oneofs. The generated code only says which member
+//! holds which field; the runtime (`protozero::owned`) decodes and encodes the members.
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};

@@ -17,7 +17,8 @@ const WORD_BYTES: usize = 8;
 /// The size of a list, map, string, byte vector, or of the unknown fields, in a struct.
 const LIST_BYTES: usize = 24;
 
-/// Estimated sizes of structs, equal on all machines.
+/// Estimated sizes of structs. The estimates, and so the generated code, are the same on all
+/// machines.
 pub(super) struct Sizes<'a> {
     registry: &'a Registry<'a>,
     /// The estimated sizes in bytes, of the messages visited so far.

@@ -71,8 +71,8 @@ macro_rules! subjects {
 }
 pub(crate) use subjects;
 
-/// Checks all subjects. With the name of a subject as argument, as under Callgrind, only runs both
-/// functions of this subject.
+/// Checks all subjects. If the first argument names a subject, as it does under Callgrind, only
+/// runs both functions of that subject.
 pub fn main<F>(subjects: &[Subject<F>], run: impl Fn(&F)) -> ExitCode {
     let name = match env::args().nth(1) {
         Some(name) if !name.starts_with('-') => name,

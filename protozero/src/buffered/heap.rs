@@ -53,13 +53,15 @@ impl<M: Writer> HeapBuffered<M> {
         M::from_message(self.stream.message())
     }
 
-    /// Returns the encoded message as a sequence of slices, one per heap block.
+    /// Ends the messages that are still open, because their writers were leaked, and returns the
+    /// encoded message as a sequence of slices, one per heap block.
     pub fn slices(&mut self) -> impl Iterator<Item = &[u8]> {
         self.stream.end_messages();
         self.stream.source().slices(self.stream.used_bytes())
     }
 
-    /// Returns the encoded message, copied into one vector.
+    /// Ends the messages that are still open, because their writers were leaked, and returns the
+    /// encoded message, copied into one vector.
     pub fn to_vec(&mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.slices().map(<[u8]>::len).sum());
         for slice in self.slices() {
@@ -78,8 +80,9 @@ impl<M: Writer> HeapBuffered<M> {
         self.stream.restart();
     }
 
-    /// Returns the number of fields that were dropped because of [`MAX_DEPTH`](crate::MAX_DEPTH) or
-    /// [`MAX_MESSAGE_BYTES`](crate::MAX_MESSAGE_BYTES) since this buffer was created.
+    /// Returns the number of fields that were dropped because of
+    /// [`MESSAGES_MAX_DEPTH`](crate::MESSAGES_MAX_DEPTH) or
+    /// [`MESSAGE_MAX_BYTES`](crate::MESSAGE_MAX_BYTES) since this buffer was created.
     #[must_use]
     pub fn dropped_fields(&self) -> u64 {
         self.stream.dropped_fields()

@@ -32,7 +32,7 @@ impl<T: Copy, const N: usize> BoundedStack<T, N> {
         self.items.first()?.as_ref()
     }
 
-    /// Pushes an item. There must be room for it, which `MAX_DEPTH` guarantees.
+    /// Pushes an item. There must be room for it, which `MESSAGES_MAX_DEPTH` guarantees.
     pub(super) fn push(&mut self, item: T) {
         debug_assert!(self.len < N);
         if let Some(free) = self.items.get_mut(self.len) {

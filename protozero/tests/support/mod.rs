@@ -11,9 +11,9 @@ use protozero::{Message, Outgoing, PatchId, Range, RangeSource, SlotTarget, Stre
 /// The treatment of length slots in earlier ranges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Slots {
-    /// The stream fills them in, in place.
+    /// The stream fills the slots in place.
     Stay,
-    /// They become patches, which are applied when the bytes are collected.
+    /// The slots become patches, which are applied when the bytes are collected.
     Patched,
 }
 

@@ -1,5 +1,5 @@
-//! Checks of all fields but the buffers and their targets, in the same order as in Perfetto's own
-//! service.
+//! Checks of all fields except the buffers and the data sources' target buffers, which
+//! `resolve.rs` checks. The order of the checks is that of Perfetto's own service.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ const GUARDED_BUFFERS_MAX_KB: u32 = 128 * 1024;
 const GUARDED_PAGE_SIZE_KB: u32 = 4;
 
 impl SessionConfig {
-    /// Checks all fields but the buffers and their targets.
+    /// Checks all fields except the buffers and the data sources' target buffers.
     pub(crate) fn check_session(&self) -> Result<(), ConfigError> {
         let duration_max_ms = if self.enable_extra_guardrails {
             GUARDED_DURATION_MAX_MS

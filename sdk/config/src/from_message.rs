@@ -85,8 +85,8 @@ impl SessionConfig {
                 known_fields::check_source_specific(fields, &at.field("config"))?;
             }
         }
-        // Encode and decode again, so that fields which are in `unknown_fields` in encoded form
-        // become members.
+        // Encode and decode again: fields that the caller added in encoded form are in
+        // `unknown_fields`, and become members only when they are decoded.
         session_config(decode_known_fields(&message.encode_to_vec())?, local)
     }
 }
@@ -347,7 +347,7 @@ fn triggers(
 
 /// Returns the best compression among those that the message names and this build supports. If this
 /// build supports none of them, returns the best one, which a later check refuses. Only the build
-/// matters here: every reader of traces supports all of them.
+/// matters here: every reader of traces supports all compressions.
 fn compression(message: message::CompressionConfig, is_older_deflate: bool) -> Compression {
     let zstd = message.zstd.map(|zstd| Compression::Zstd {
         level: zstd.level.unwrap_or(DEFAULT_ZSTD_LEVEL),

@@ -71,7 +71,7 @@ pub struct SessionConfig {
     /// The compression of packets.
     pub compression: Compression,
     /// The most and least significant half of the trace's UUID. If both are 0, the service chooses
-    /// one at random.
+    /// a random UUID.
     pub trace_uuid: (i64, i64),
     /// Keys with values that describe the configuration. The trace contains them as part of its
     /// configuration packet.
@@ -154,9 +154,9 @@ pub struct BuiltinDataSources {
 pub struct SharedMemory {
     /// The name of the producer; `None` for this process.
     pub producer_name: Option<String>,
-    /// The size; 0 for the default.
+    /// The size of the memory; 0 for the default.
     pub size_kb: u32,
-    /// The size of its pages; 0 for the default.
+    /// The size of the memory's pages; 0 for the default.
     pub page_size_kb: u32,
 }
 

@@ -79,8 +79,8 @@ pub trait ServiceEndpoint: Send + Sync {
     /// that are not read yet. A writer that only asks, and does not need room yet, passes a timeout
     /// of zero. A writer that needs room now, but cannot wait, passes [`SHORTEST_WAIT`].
     ///
-    /// The default returns true. It is for a service in another process, where a chunk would stay
-    /// in the shared memory while the buffer has no room for it.
+    /// The default implementation returns true. It suits a service in another process: there, a
+    /// chunk would stay in the shared memory while its buffer has no room.
     fn wait_for_room(&self, target_buffer: BufferId, timeout: Duration) -> bool {
         let _ = (target_buffer, timeout);
         true
@@ -137,8 +137,8 @@ impl LossCount {
 /// So, even after the ring has overwritten packets, the track events in it can be read, except for
 /// about the oldest quarter.
 ///
-/// For other buffers, the service advances the count only when it asks trace writers to write their
-/// state again. It then advances it by a quarter.
+/// For other buffers, the service advances the count only to make trace writers write their state
+/// again. It then adds [`QUARTER`](Self::QUARTER).
 // `tests/judge/tests/ring_laps.rs` checks this.
 #[derive(Debug, Default)]
 pub struct RingProgress(AtomicU64);

@@ -28,8 +28,7 @@ static IS_QUIET: AtomicBool = AtomicBool::new(false);
 /// Returns whether this process is a quiet child.
 #[inline]
 pub fn is_disabled() -> bool {
-    // Relaxed: the value was stored by the child's first thread, before that started any other
-    // thread.
+    // Relaxed: the child's first thread stored the value, before it started any other thread.
     IS_QUIET.load(Ordering::Relaxed)
 }
 
@@ -46,10 +45,11 @@ pub struct ForkGuard {
 /// Creates a guard for this thread, before it uses locks or other objects that a forked child must
 /// not use. Returns `None` in a quiet child, which must not use these objects.
 pub fn enter() -> Option<ForkGuard> {
-    // No thread goes on before the hook is set. No thread waits for another one here, since a child
-    // might wait for ever. So, if several threads call this at the same time before the hook is
-    // set, each sets it; calling the hook twice does no harm. Acquire pairs with the release below:
-    // a thread that sees true takes locks only after the hook is set.
+    // No thread goes on before the hook is set. No thread waits here until another one has set the
+    // hook: a child forked meanwhile lacks the other thread, and would wait for ever. So, if
+    // several threads call this at the same time before the hook is set, each sets it; calling the
+    // hook twice does no harm. Acquire pairs with the release below: a thread that sees true takes
+    // locks only after the hook is set.
     if !IS_WATCHED.load(Ordering::Acquire) {
         process_hooks::in_forked_child(go_quiet);
         IS_WATCHED.store(true, Ordering::Release);

@@ -11,7 +11,8 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 thread_local! {
-    /// The number of guards [`TracerGuard`] of this thread.
+    /// The number of [`TracerGuard`]s of this thread. While a callback runs, only guards that began
+    /// inside of the callback are counted.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// True while a callback of the application runs on this thread, called by the tracer.
     static IS_IN_CALLBACK: Cell<bool> = const { Cell::new(false) };

@@ -13,7 +13,7 @@ use crate::value::Number;
 /// The largest number of recorders in one program.
 pub const RECORDERS_MAX: usize = 4;
 
-/// Bit of the field `CallSite::active`: a recorder may not know the call site yet.
+/// The bit of `CallSite::active` that is set while a recorder may not know the call site.
 const UNREGISTERED: u32 = 1 << 31;
 
 /// A place in the code that emits events. Each use of a macro declares one as a `static`.
@@ -101,7 +101,7 @@ impl CallSite {
     /// load. The first call registers the call site.
     #[inline(always)]
     pub fn active(&'static self) -> u32 {
-        // Relaxed: `recorder` synchronizes.
+        // Relaxed: the events read their recorders by `recorder`, which synchronizes.
         let active = self.active.load(Ordering::Relaxed);
         // Zero first: most call sites are off, and then this is all that they cost.
         if active == 0 || active & UNREGISTERED == 0 {
@@ -180,7 +180,8 @@ impl CallSite {
         };
         let site_recorder = recorder.recorder_of(self, switch);
         if let Some(site_recorder) = site_recorder {
-            // Another thread may have been first; then the answer to the other thread is kept.
+            // The error is ignored: it means that another thread was first, and that the recorder's
+            // answer to that thread is kept.
             let _ = place.set(site_recorder);
         }
         site_recorder.is_some()
@@ -269,8 +270,8 @@ pub trait Recorder: Sync {
     /// Returns the recorder of one call site's events. The call site is off until `switch` turns it
     /// on.
     ///
-    /// After `None`, the next event of the call site calls this again. If two threads reach the
-    /// call site at the same time, both may call this; one of the results is used.
+    /// After `None`, the next event of the call site calls this method again. If two threads reach
+    /// the call site at the same time, both may call this method; one of the results is used.
     fn recorder_of(
         &'static self,
         site: &'static CallSite,

@@ -19,15 +19,16 @@ struct Registry {
     recorder_count: usize,
 }
 
-/// Code that holds this lock neither allocates nor calls a recorder.
+/// Code that holds this lock neither allocates nor calls a recorder: allocators and recorders may
+/// reach a trace point, which may need the lock to register its call site.
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     newest: None,
     recorders: [None; RECORDERS_MAX],
     recorder_count: 0,
 });
 
-/// True once the registry was locked for so long that its owner must be gone. From then on,
-/// [`lock`] tries once only.
+/// True once the lock was held for so long that the thread that locked it must be gone. From then
+/// on, [`lock`] tries only once.
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
 /// The error of [`connect`].
@@ -77,8 +78,9 @@ pub fn connect(recorder: &'static dyn Recorder) -> Result<(), ConnectError> {
     };
     let mut next = newest;
     while let Some(site) = next {
-        // Before `introduce`: a thread that finds the call site on, but not yet this recorder's
-        // `SiteRecorder`, registers the call site again and so introduces it itself.
+        // Do this before `introduce`, which lets the recorder turn the call site on before the
+        // `SiteRecorder` is stored. A thread that reaches the call site in between registers it
+        // again, and so stores the `SiteRecorder` itself.
         site.forget_registration();
         site.introduce(index, recorder);
         next = site.previous.get().copied().flatten();
@@ -116,7 +118,7 @@ impl CallSite {
     }
 }
 
-/// Locks the registry; `None` if that fails because the lock's owner is gone.
+/// Locks the registry. Returns `None` if the thread that locked it is gone.
 fn lock() -> Option<MutexGuard<'static, Registry>> {
     // Relaxed: the flag only decides how often to try.
     let attempts = if IS_STUCK.load(Ordering::Relaxed) {

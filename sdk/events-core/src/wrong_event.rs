@@ -1,7 +1,7 @@
 //! The compiler's message for an event without a category, or without a name.
 
-/// Expands to an error that says what stands in the wrong place before the arguments of an event. The macros of
-/// `tracezero-events` and those of `tracezero` fall back to it.
+/// Expands to a compile error that names the mistake in the category or the name of an event. The
+/// macros of `tracezero-events` and of `tracezero` expand to this macro if no correct form matches.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __wrong_event {

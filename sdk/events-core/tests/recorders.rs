@@ -15,7 +15,7 @@ struct Notes {
     name: &'static str,
     lines: Mutex<Vec<String>>,
     switches: Mutex<Vec<Switch>>,
-    /// The number of call sites that it declines, before it takes one.
+    /// The number of call sites that the recorder still declines before it accepts one.
     declines: Mutex<u32>,
     /// A recorder to connect while a call site is introduced, as another thread might do.
     connects: Mutex<Option<&'static Notes>>,

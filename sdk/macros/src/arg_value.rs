@@ -58,8 +58,8 @@ pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
                 Ok(quote!(#pattern => #library::ArgValue::write(&#value, #annotation),))
             });
             let arms: Vec<_> = arms.collect::<Result<_>>()?;
-            // Match the enum itself if it has no variants: the compiler requires an arm for a
-            // reference to it.
+            // Match the enum itself if it has no variants: to match a reference to such an enum,
+            // the compiler requires an arm.
             let value = if arms.is_empty() {
                 quote!(*self)
             } else {
@@ -193,7 +193,7 @@ impl FieldOptions {
     }
 }
 
-/// Returns the path of the crate `tracezero`, as code at the type names it.
+/// Returns the path by which code beside the type refers to the crate `tracezero`.
 fn library(attributes: &[Attribute]) -> Result<TokenStream> {
     let mut library = quote!(::tracezero);
     for attribute in arg_attributes(attributes) {

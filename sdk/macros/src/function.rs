@@ -76,9 +76,9 @@ impl Function {
             attributes: inner_attributes,
             statements,
         } = syn::parse2(body.stream())?;
-        // Put the body into a block of its own, so that items in it still come before all
-        // statements of their block. The span has the body's position, but mixed-site hygiene:
-        // otherwise lints would report the braces as superfluous.
+        // Put the body into a block of its own. Items at the start of the body are then still the
+        // first in their block, as lints demand. The braces get the body's position, but mixed-site
+        // hygiene: otherwise lints would report them as superfluous.
         let mut block = Group::new(Delimiter::Brace, statements);
         block.set_span(Span::mixed_site().located_at(body.span()));
         let traced = if signature.asyncness.is_some() {
@@ -138,7 +138,7 @@ fn end(options: &mut Options, output: &Ident, guard: &Ident) -> Option<TokenStre
         (None, None) => return None,
         (Some((result, end)), None) => quote! {
             let #result = #output;
-            // The user's expression need not use it.
+            // Prevents a warning if the user's expression does not use the variable.
             let _ = #result;
             #end;
         },
@@ -174,9 +174,9 @@ fn traced_async(signature: &Signature, mut options: Options, block: &Group) -> T
     let end = end.map(|end| quote!(.end_with(|#output, #guard| { #end })));
     let result = named_result(library.clone(), &signature.output);
     // The second block is for `cfg(tracezero_off)`. Only the library knows that setting, so its
-    // macro chooses the block. The block names the span in code that never runs, so that the
-    // compiler reports no unused parameters. That code diverges, so it borrows nothing that the
-    // future would have to keep.
+    // macro chooses the block. The second block creates the span in a branch that never runs, so
+    // that the compiler does not report parameters as unused. The branch diverges, so the future
+    // need not keep what the branch borrows.
     quote! {
         #library::__traced_async! {
             [{

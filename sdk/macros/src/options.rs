@@ -42,7 +42,7 @@ impl Parse for Options {
 }
 
 impl Options {
-    /// Returns the path of the crate `tracezero`, as code at the traced function names it.
+    /// Returns the path by which code in the traced function refers to the crate `tracezero`.
     pub(crate) fn library(&self) -> TokenStream {
         let library = self.library.clone();
         library.unwrap_or_else(|| quote!(::tracezero))
@@ -110,8 +110,8 @@ fn parse_text(input: ParseStream<'_>) -> Result<LitStr> {
     }
 }
 
-/// An argument that is added at the span's end: `result` or `error`. The expansion binds the value
-/// of the function to the same name, so that the argument's expression can use it.
+/// An argument that is added at the span's end: `result` or `error`. The expansion binds the
+/// returned value or error to the same name, so that the argument's expression can use it.
 pub(crate) struct EndArg {
     pub(crate) name: Ident,
     pub(crate) arg: Arg,
@@ -195,8 +195,8 @@ impl Format {
     }
 }
 
-/// Returns whether the expression is a single identifier. `self` is none: it cannot name an
-/// argument.
+/// Returns whether the expression is a single identifier. Returns false for `self`, which cannot be
+/// the name of an argument.
 fn is_variable(value: &Expr) -> bool {
     let Expr::Path(path) = value else {
         return false;

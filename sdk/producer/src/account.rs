@@ -1,8 +1,8 @@
 //! Counts what became of every packet that a writer began.
 //!
-//! For each writer, *begun = dropped + empty + first fragments in chunks*. From the moment when a
-//! packet's first fragment is finished in a chunk, the packet belongs to the central buffer; if a
-//! part is lost later, the buffer counts it.
+//! For each writer, *begun = dropped + empty + first fragments in chunks*. Once a packet's first
+//! fragment is finished in a chunk, the packet is accounted for by its trace buffer: if a part of
+//! the packet is lost later, the service counts this loss.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 /// The counters of one writer.
 ///
 /// Only the writer adds to them, so an addition is a load and a store. The writer counts a packet
-/// as begun before anything else, here or in a buffer, and [`WriterCounters::counts`] reads
-/// `packets_begun` last. So a reader on another thread may see a packet that is only counted as
-/// begun yet, but never a packet that is counted elsewhere and not as begun.
+/// as begun before the packet is counted anywhere else, here or in a trace buffer.
+/// [`WriterCounters::counts`] reads `packets_begun` last. So a reader on another thread may see a
+/// packet that is only counted as begun, but never a packet that is counted elsewhere and not as
+/// begun.
 #[derive(Debug, Default)]
 pub(super) struct WriterCounters {
     pub(super) packets_begun: Counter,

@@ -26,8 +26,9 @@ const GARBAGE_BYTES: usize = 1024;
 /// - (C1) If the stream has a range, it lies in the writable range of the source's `chunk` or, if
 ///   that is `None`, in `garbage`. `chunk` is given away only after the stream has given up its
 ///   range.
-/// - (C2) The stream has a slot outside of any message only if `chunk` has an open fragment. That
-///   slot is for the fragment's size, and lies where the finished fragments end.
+/// - (C2) The stream has a root slot, which is a length slot outside of any message, only if
+///   `chunk` has an open fragment. The root slot is for the fragment's size, and lies where the
+///   finished fragments end.
 /// - (C3) While `chunk` has no open fragment, the stream's cursor is where the finished fragments
 ///   end, or the stream has no range.
 #[derive(Debug)]
@@ -164,8 +165,8 @@ impl ChunkStream {
         let source = self.source_mut();
         source.port.counters().packets_begun.add_one();
         if let Some(chunk) = &mut source.chunk {
-            // SAFETY: the chunk was checked above. No fragment is open, so the packet lies where
-            // the writable range begins (C3).
+            // SAFETY: the next fragment is counted, as checked above. So no fragment is open, and
+            // `append` wrote the size and the packet where the finished fragments end (C3).
             unsafe { chunk.append_fragment(1 + len) };
         }
         true
@@ -245,7 +246,7 @@ impl ChunkSource {
             self.port.counters().packets_empty.add_one();
         }
         self.chunk.as_mut().is_some_and(|chunk| {
-            // SAFETY: promised by the caller; the size lies where the writable range begins (C2).
+            // SAFETY: promised by the caller; the size lies where the finished fragments end (C2).
             unsafe { chunk.finish_fragment(fragment_bytes) }
         })
     }

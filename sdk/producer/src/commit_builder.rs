@@ -9,8 +9,8 @@ use crate::patches::PatchList;
 /// The maximum number of patches that a service takes in one [`ChunkToPatch`].
 const PATCHES_PER_ENTRY_MAX: usize = 1024;
 
-/// Collects chunks and patches, and sends them as a commit. Its memory is used again, so it soon
-/// stops allocating.
+/// Collects chunks and patches, and sends them as a commit. The builder uses its memory for later
+/// commits again, so it soon stops allocating.
 #[derive(Debug, Default)]
 pub(super) struct CommitBuilder {
     request: CommitRequest,

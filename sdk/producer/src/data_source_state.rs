@@ -13,7 +13,8 @@ use tracezero_core::coordination::DataSourceDescriptor;
 /// False under `cfg(tracezero_off)`: the compiler then removes all code that depends on it.
 pub const ENABLED: bool = !cfg!(tracezero_off);
 
-/// A value of `first_place` that is beyond the end of every thread's table.
+/// A value of `first_place` that is beyond the end of every thread's table. A multiple of
+/// [`SLOTS_STRIDE`], like all values of `first_place`.
 const NO_PLACE: usize = usize::MAX - (SLOTS_STRIDE - 1);
 
 /// A function that creates an instance; it returns `None` if the application panics.
@@ -23,8 +24,8 @@ pub(super) type SetUp = fn(&Setup<'_>) -> Option<Arc<dyn AnyInstance>>;
 /// [`data_source!`](crate::data_source) creates.
 pub struct DataSourceState {
     name: &'static str,
-    /// True if all sessions that want the data source have started it once. Changed with the
-    /// registry locked.
+    /// True once a thread has registered the data source, and has waited until the sessions that
+    /// record it have started it. Changed with the registry locked.
     pub(super) is_settled: AtomicBool,
     /// A serialized `FileDescriptorSet`; may be empty.
     descriptors: &'static [u8],
@@ -32,9 +33,9 @@ pub struct DataSourceState {
     /// `None` if the data source has no switches inside, so that it is recorded as a whole.
     pub(super) switches: Option<&'static dyn Switches>,
     pub(super) active: ActiveSlots,
-    /// The index of this data source's first entry in every thread's table of writers, a multiple
-    /// of [`SLOTS_STRIDE`], which is the number of its entries. [`NO_PLACE`] until it is
-    /// registered.
+    /// The index of this data source's first entry in every thread's table of writers. The data
+    /// source has [`SLOTS_STRIDE`] entries, and the index is a multiple of this number.
+    /// [`NO_PLACE`] until the data source is registered.
     first_place: AtomicUsize,
 }
 

@@ -123,7 +123,7 @@ pub fn connect(
     watch_forks(first);
     {
         let mut registry = REGISTRY.lock();
-        // Added here, so that no trace point has to wait for it.
+        // Add `first` here, so that no trace point has to wait until it is registered.
         registry.add(first);
         let connected = ConnectedRealm {
             service: Arc::clone(service),
@@ -151,7 +151,8 @@ static FIRST: OnceLock<&DataSourceState> = OnceLock::new();
 /// Makes sure that trace points record nothing in a forked child.
 fn watch_forks(first: &'static DataSourceState) {
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
-    // Acquire, as in `forked_child::enter`. Its hook is already set, and is called first.
+    // Acquire, as in `forked_child::enter`. The caller has called `enter`, so the hook of
+    // `forked_child` is already set. It is called before the hook that is set here.
     if !IS_WATCHED.load(Ordering::Acquire) {
         FIRST.get_or_init(|| first);
         process_hooks::in_forked_child(go_quiet);

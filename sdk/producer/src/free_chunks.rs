@@ -42,8 +42,8 @@ const WHOLE_PAGES: [PageLayout; 3] = [PageLayout::One, PageLayout::Four, PageLay
 
 /// The arbiter's view of all pages.
 ///
-/// A page may have more free chunks than noted here, because the service has freed some since. It
-/// never has fewer: only the arbiter takes chunks, and notes that.
+/// A page may have more free chunks than noted here, because the service has freed some since. A
+/// page never has fewer: only the arbiter takes chunks, and it notes each chunk that it takes.
 #[derive(Debug)]
 pub(super) struct FreeChunks {
     /// The layout of each page; `None` for a free page.
@@ -84,8 +84,8 @@ impl FreeChunks {
         }
     }
 
-    /// Returns a page with a free chunk. If the whole page is free, divide it by the returned
-    /// layout.
+    /// Returns a page with a free chunk, and a layout. If the whole page is free, the caller must
+    /// divide the page by this layout.
     pub(super) fn choose(&mut self, size: ChunkSize) -> Option<(u32, PageLayout)> {
         let preferred: &[PageLayout] = match (&self.fixed, size) {
             (Some(layout), _) => std::slice::from_ref(layout),

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Writing a packet that fits into its writer's chunk takes no lock, no atomic exchange and no
-//! system call: only its bytes, and one store of the chunk's packet count. Everything else happens
-//! once per chunk.
+//! system call. The writer only stores the packet's bytes, and then the chunk's packet count.
+//! Everything else happens once per chunk.
 
 // From the packet to the commit.
 mod trace_writer; // begins, finishes and flushes packets

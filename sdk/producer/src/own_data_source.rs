@@ -74,8 +74,8 @@ impl<I: OwnInstance> OwnDataSource<I> {
         self.state.active.load_of(slots)
     }
 
-    /// Calls `trace` for every slot of `mask`. If this thread is already inside of a trace point,
-    /// or of the tracer, it only counts the event as nested.
+    /// Calls `trace` for every slot of `mask`. Only counts the event as nested if this thread is
+    /// already inside of a trace point, or of the tracer.
     #[inline(always)]
     pub fn trace(&'static self, mask: u32, mut trace: impl FnMut(&mut Instance<I::Local>)) {
         with_instances(&self.state, mask, |instance| {

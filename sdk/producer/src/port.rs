@@ -28,8 +28,8 @@ const PACKETS_PER_ASK: u32 = 64;
 /// Numbers a writer's chunks, acquires them from the arbiter, and returns them with the patches
 /// that are ready. Unregisters the writer when dropped.
 ///
-/// In a forked child it does not touch the arbiter. A packet that was open at the fork is lost in
-/// the child.
+/// In a forked child, the port does not touch the arbiter. A packet that was open at the fork is
+/// lost in the child.
 #[derive(Debug)]
 pub(super) struct WriterPort {
     arbiter: Arc<Arbiter>,
@@ -130,12 +130,13 @@ impl WriterPort {
 
     /// Acquires a chunk for a writer that is dropping packets.
     ///
-    /// With the policy `Stall`, waits as usual. Otherwise searches only if there is hope: for each
-    /// packet, it looks at a few page words without a lock. So the writer recovers within a few
-    /// packets after a page becomes free, and costs other writers nothing until then. A full search
-    /// under the arbiter's lock for every dropped packet would slow down the writers that do have
-    /// chunks. Now and then it searches in any case: if there are many pages, looking at a few of
-    /// them may miss the free page for long.
+    /// With the policy `Stall`, waits as usual. Otherwise looks at a few page words for each
+    /// packet, without a lock, and searches only if one of these pages seems to have a free chunk.
+    /// So the writer recovers within a few packets after a page becomes free, and costs other
+    /// writers nothing until then. A full search under the arbiter's lock for every dropped packet
+    /// would slow down the writers that do have chunks. Once per [`PACKETS_PER_ASK`] packets, the
+    /// writer searches in any case: if there are many pages, looking at a few of them may miss the
+    /// free page for long.
     ///
     /// Perfetto's own SDK goes on dropping until the memory to which it writes dropped packets is
     /// full.

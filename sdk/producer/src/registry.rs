@@ -33,7 +33,7 @@ pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
 pub(super) struct Registry {
     /// The realm of the process is added with the first session.
     pub(super) realms: SmallMap<Realm, ConnectedRealm>,
-    /// Sorted by their indices.
+    /// Each data source is at the index that [`DataSourceState::set_position`] got.
     pub(super) data_sources: Vec<&'static DataSourceState>,
     slots: [Option<Slot>; SLOTS],
     pub(super) instances: SmallMap<(Realm, InstanceId), RegisteredInstance>,
@@ -146,7 +146,8 @@ impl Registry {
         }
     }
 
-    /// Removes an instance: trace points no longer reach it. Returns the data source's value.
+    /// Removes an instance: trace points no longer reach it. Returns the data source's value for
+    /// the instance.
     pub(super) fn remove(&mut self, id: (Realm, InstanceId)) -> Option<Arc<dyn AnyInstance>> {
         let removed = self.instances.remove(&id)?;
         let is_used = |instance: &RegisteredInstance| instance.slot == removed.slot;
@@ -160,7 +161,7 @@ impl Registry {
         removed.instance
     }
 
-    /// Returns the data source's value of an instance.
+    /// Returns the data source's value for an instance.
     pub(super) fn instance(&self, id: (Realm, InstanceId)) -> Option<Arc<dyn AnyInstance>> {
         self.instances.get(&id)?.instance.clone()
     }

@@ -2,9 +2,9 @@
 //!
 //! Packets that build on earlier ones, for example on names that were defined once, are unreadable
 //! if the earlier ones are gone. So a sequence starts its state again after a loss. In a ring that
-//! overwrites old packets, it must also start again before the ring has overwritten the last start.
-//! The more often it starts its state again, the fewer packets at the old end of the ring are
-//! unreadable.
+//! overwrites old packets, the sequence must also start its state again before the ring has
+//! overwritten the last start. The more often the sequence does so, the fewer packets at the old
+//! end of the ring are unreadable.
 //!
 //! In Perfetto, the user has to know the setting `clear_period_ms`; without it, a ring that has
 //! wrapped around shows nothing. Here the service counts how many parts of the ring were filled,

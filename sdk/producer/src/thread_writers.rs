@@ -40,9 +40,8 @@ struct ThreadWriters {
     attachments: Attachments,
 }
 
-/// Calls `trace` for every slot of `mask`. If the thread is already inside of a trace point, for
-/// example in a formatter or an allocator, or inside of the tracer, it only counts the event as
-/// nested.
+/// Calls `trace` for every slot of `mask`. Only counts the event as nested if the thread is already
+/// inside of a trace point, for example in a formatter or an allocator, or inside of the tracer.
 ///
 /// Recording nested trace points would take a second writer per thread. The report states their
 /// number: `Losses::nested`.

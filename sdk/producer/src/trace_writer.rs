@@ -19,7 +19,7 @@ const FIRST_PACKET_ON_SEQUENCE_FIELD: u32 = 87;
 /// The value for a loss because the shared memory was exhausted.
 const LOST_SHARED_MEMORY_FULL: u32 = 1 | 256;
 
-/// Writes the packets of one sequence to a central buffer.
+/// Writes the packets of one sequence, which go to one trace buffer.
 ///
 /// Writing never fails, and waits only with the policies [`BufferExhaustedPolicy::Stall`] and
 /// [`BufferExhaustedPolicy::StallThenDrop`]. When the shared memory is exhausted, packets are

@@ -3,8 +3,8 @@
 use tracezero_core::ids::WriterId;
 
 /// Allocates writer ids from 1 to a maximum, next-fit: a released id is used again as late as
-/// possible. The service may still know something of the last owner of an id. So it rarely takes
-/// that for something of the next owner.
+/// possible. The service may still have data of the last owner of an id, and could mistake the data
+/// for the next owner's. Late reuse makes this mistake rare.
 #[derive(Debug)]
 pub(super) struct WriterIds {
     /// True if id `index + 1` is in use. Grows with the largest id that was allocated.

@@ -10,8 +10,8 @@ use crate::fields;
 /// The maximum size of the packets of a bundle, unpacked.
 #[cfg(any(feature = "deflate", feature = "zstd"))]
 const UNPACKED_MAX_BYTES: u64 = 128 << 20;
-/// In packets shorter than this only the first field is examined, because writers of bundles write
-/// no other.
+/// In packets shorter than this, only the first field is examined: the packet of a bundle usually
+/// has no other field.
 const LOOKED_THROUGH_BYTES: usize = 128;
 
 /// A bundle of compressed packets.
@@ -54,7 +54,7 @@ const ZSTD: Codec = Codec {
 /// Returns the bundle in a packet, if the packet is one.
 #[inline]
 pub(super) fn find(packet: &[u8]) -> Option<FoundBundle> {
-    // The tags of the two fields.
+    // The tags of `compressed_packets` and `zstd_compressed_packets`.
     if let [0x92, 0x03, ..] | [0xaa, 0x08, ..] = packet {
         return find_field(packet);
     }

@@ -8,7 +8,8 @@ use crate::anomaly::Anomaly;
 use tracezero_core::protos::{ClockSnapshot, clock_snapshot};
 
 /// The id of the boot time clock. The boot time clock is the trace clock, unless a snapshot names
-/// another one. It is also the clock of packets that name no clock.
+/// another one. The boot time clock is also the clock of a packet if neither the packet nor its
+/// sequence's defaults name a clock.
 pub const BOOTTIME_CLOCK_ID: u32 = 6;
 /// The ids of clocks that belong to one sequence.
 const SEQUENCE_CLOCKS: RangeInclusive<u32> = 64..=127;
@@ -32,7 +33,8 @@ pub(super) struct GlobalClocks {
 struct GlobalClock {
     unit_ns: u64,
     /// Pairs of this clock's time and the trace clock's time, in nanoseconds, in the order of the
-    /// file. A pair is added whenever the two clocks have drifted apart.
+    /// file. A pair is added only if the difference of the two times has changed since the last
+    /// pair.
     readings: Vec<(i128, i128)>,
 }
 

@@ -1,6 +1,7 @@
 //! Finds the first poll of a future. A flow joins the polls of a future to the future's span. The
-//! first poll may lack the flow, because nobody knew yet that there would be more polls. It is
-//! recognized by its time instead: the span begins exactly one nanosecond before it.
+//! first poll may lack the flow, because it was not known yet that there would be more polls. A
+//! first poll without the flow is recognized by its time: it begins exactly one nanosecond after
+//! the span.
 
 use std::collections::VecDeque;
 

@@ -306,7 +306,8 @@ impl<R: Read> PacketReader<R> {
         Ok(Some(step))
     }
 
-    /// Unpacks the last packet of the file, a bundle. Returns the damage if that fails.
+    /// Unpacks the packet that was read last from the file, which is a bundle. Returns the damage
+    /// if unpacking fails.
     #[cold]
     fn open_bundle(&mut self, found: FoundBundle) -> Result<Option<PacketStep>, ReadError> {
         let packet = self.file.stream.consumed(self.last.len);

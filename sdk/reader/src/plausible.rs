@@ -65,8 +65,9 @@ pub(super) const fn has_its_wire_type(field: Field<'_>) -> bool {
 /// Returns true if a field of a packet is really the next packet, which a wrong length made part of
 /// this one.
 ///
-/// The tag of a packet in a file is the tag of the field `ftrace_events` in a packet. A real
-/// `FtraceEventBundle` has the CPU in field 1, as a varint. In a packet, field 1 is never a varint.
+/// The tag before each packet in a file equals the tag of the field `ftrace_events` inside a
+/// packet. A real `FtraceEventBundle` has the CPU in field 1, as a varint. In a packet, field 1 is
+/// never a varint.
 pub(super) fn is_packet_in_packet(field: Field<'_>) -> bool {
     /// `FtraceEventBundle.cpu`.
     const CPU: u32 = 1;

@@ -84,7 +84,7 @@ impl fmt::Display for RecordingEnd {
 /// The recordings of a trace, as far as it has been read.
 #[derive(Debug, Default)]
 pub(super) struct Recordings {
-    /// Sorted by begin.
+    /// The recordings, in the order in which their begin marks were read.
     recordings: Vec<Recording>,
     /// The latest time in the trace.
     last_ns: u64,
@@ -106,7 +106,8 @@ impl Recordings {
         let has_room = self.recordings.len() < RECORDINGS_MAX;
         let known = self.recordings.iter_mut().find(|it| it.id == id);
         match (kind, known) {
-            // A snapshot of a file repeats the begin mark.
+            // A snapshot of a session with a file is a copy of the file, followed by the packets of
+            // a clone. The clone has the same id, and writes a begin mark of its own.
             (Kind::BEGIN, Some(known)) => known.end = None,
             (Kind::BEGIN, None) if has_room => {
                 self.recordings.push(Recording {

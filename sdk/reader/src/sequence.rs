@@ -16,7 +16,8 @@ use tracezero_core::protos::TracePacketDefaultsDecoder;
 pub(super) const EXTRA_COUNTERS_MAX: usize = 1024;
 
 /// The maximum memory for the states of all sequences. Beyond it, the least recently used states
-/// are forgotten. In a trace with millions of short threads, most of those threads have ended.
+/// are forgotten. This loses little: in a trace with millions of short threads, most of these
+/// threads have ended.
 const STATES_MAX_BYTES: usize = 64 << 20;
 
 /// The state of a sequence up to the current packet.
@@ -150,8 +151,8 @@ impl Sequences {
         self.update_size();
     }
 
-    /// Updates the size of all states after the current one has changed. If it is too large,
-    /// forgets some.
+    /// Updates the size of all states after the current state has changed. If the size is too
+    /// large, forgets some states.
     pub(super) fn update_size(&mut self) {
         let Some(sequence) = self.all.get_mut(self.current) else {
             return;

@@ -64,7 +64,7 @@ pub struct Slices<T = ()> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SliceCounts {
-    /// Ends on a track without an open slice.
+    /// Ends on a track that has no open slice to end.
     pub unmatched_ends: u64,
     /// Slices that were nested deeper than [`SLICES_MAX_DEPTH`], or began while 1 Mi (2^20) slices
     /// were open.

@@ -9,7 +9,8 @@ const READ_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub(super) struct ByteStream<R> {
     source: R,
-    /// Only the bytes `start..end` are valid and unread. Those before `start` are consumed.
+    /// The bytes before `start` have been consumed. The bytes `start..end` are available. The bytes
+    /// from `end` on are room for further bytes of the source.
     buffer: Vec<u8>,
     start: usize,
     end: usize,

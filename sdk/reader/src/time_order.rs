@@ -13,6 +13,34 @@ const WINDOW_EVENTS: usize = 512 * 1024;
 /// come from several threads, in any order. They wait in a window. When the window is full, the
 /// earliest event in it is delivered. [`finish`](Self::finish) delivers the rest. The window holds
 /// 512 Ki events, which take 40 MiB.
+///
+/// ```
+/// use std::thread;
+/// use tracezero::reader::{InTimeOrder, Record, TraceReader};
+/// use tracezero::{InMemorySession, Track, instant};
+///
+/// let session = InMemorySession::start()?;
+/// let track = Track::new("requests");
+/// thread::scope(|scope| {
+///     for _ in 0..2 {
+///         scope.spawn(|| instant!("http", "request", track: &track));
+///     }
+/// });
+/// let (trace, _) = session.finish();
+///
+/// let mut reader = TraceReader::new(&trace[..]);
+/// let mut order = InTimeOrder::new();
+/// let mut times_ns = Vec::new();
+/// while let Some(record) = reader.next()? {
+///     if let Record::Event(event) = record {
+///         order.add(&event.head, reader.tracks(), |event| times_ns.push(event.timestamp_ns));
+///     }
+/// }
+/// order.finish(|event| times_ns.push(event.timestamp_ns));
+/// assert_eq!(times_ns.len(), 2);
+/// assert!(times_ns.is_sorted());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct InTimeOrder {
     waiting: InOrder<EventHead>,

@@ -51,7 +51,8 @@ pub(super) enum PacketContent {
 }
 
 impl TraceState {
-    /// Returns the loss that a packet reports.
+    /// Returns the loss that a packet reports. Returns `None` for [`LOSS_PRESENT`] on the first
+    /// packet of a sequence, where it need not mean a loss.
     #[cold]
     pub(super) fn loss(&mut self, head: &PacketHead, place: PacketPlace) -> Option<Loss> {
         let is_at_start = self.sequences.get(head.sequence_id).packets == 0;

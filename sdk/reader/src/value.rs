@@ -6,9 +6,9 @@ use crate::args::ArgValue;
 
 /// The owned value of an argument, with all values inside it.
 ///
-/// `{}` prints strings in quotes, dictionaries in braces and arrays in brackets. `{:#}` leaves out
-/// what differs between two runs, such as addresses. Integers compare equal whether they are
-/// [`Int`](Self::Int) or [`Uint`](Self::Uint).
+/// `{}` prints strings in quotes, dictionaries in braces and arrays in brackets. `{:#}` prints
+/// `(address)` in place of each address, because addresses differ between two runs. Integers
+/// compare equal whether they are [`Int`](Self::Int) or [`Uint`](Self::Uint).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value {

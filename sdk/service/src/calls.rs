@@ -3,9 +3,9 @@
 //! The service never makes a call while its state is locked, because the callee may call the
 //! service back. Calls are noted under the lock and made after it is released: one at a time, in
 //! the order in which they were noted. A request to the service returns when the calls that follow
-//! from it have been made. So a session that has started is recording, whichever thread made the
-//! calls. Perfetto's own service posts messages to the one thread that it runs on. Here the
-//! requesting thread does the work, under one lock.
+//! from it have been made. So when a request to start a session returns, the session is recording,
+//! whichever thread made the calls. Perfetto's own service posts messages to the one thread that it
+//! runs on. Here the requesting thread does the work, under one lock.
 //!
 //! Two kinds of threads do not wait for the thread that is making a call, but leave their own calls
 //! to it. One is that thread itself, when the callee calls the service back. The other is a thread
@@ -91,7 +91,8 @@ pub(super) fn make_calls<T>(
                 };
                 calls.caller = Some(this_thread);
                 let outcome = MutexGuard::unlocked(&mut locked, || {
-                    // Catch a panic, so that the other calls are still made. It is resumed below.
+                    // Catch a panic, so that `caller` is reset and other threads can make the
+                    // remaining calls. The panic is resumed below.
                     panic::catch_unwind(AssertUnwindSafe(call))
                 });
                 let calls = calls_of(&mut locked);

@@ -1,4 +1,5 @@
-//! The part of the service that one session works with, and the effects that it has beyond itself.
+//! The part of the service that one session works with, and the effects of the session on the rest
+//! of the service.
 //!
 //! A method of a session changes that session, sets its timers and notes effects. It never changes
 //! another session. `Control::with_session` applies the effects afterwards, in the order in which

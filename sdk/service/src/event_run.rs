@@ -221,7 +221,7 @@ mod tests {
         let mut packets: Vec<&[u8]> = events.iter().map(Vec::as_slice).collect();
         let trace = framed(&packets);
         assert_eq!(append(&packets, true), (trace.clone(), 120));
-        // With the last field it would have 128 bytes.
+        // With the last field, this event would have 128 bytes.
         let too_long = event_of(126);
         packets.push(&too_long);
         packets.push(&events[0]);

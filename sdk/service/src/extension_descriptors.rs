@@ -1,7 +1,8 @@
 //! The schemas of the data sources in one session, for readers that do not have them.
 //!
-//! When an instance was set up, the service writes its schema before the packets of the next
-//! reading. So a ring cannot overwrite the schemas, and readers have them before they need them.
+//! The schemas are not in a trace buffer, where a ring could overwrite them. When the trace is read
+//! next after an instance was set up, the service writes the schema of the instance before all
+//! packets of writers. So readers have the schemas before they need them.
 
 use std::sync::Arc;
 

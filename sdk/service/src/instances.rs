@@ -185,8 +185,8 @@ impl TracingSession {
         }
     }
 
-    /// Stops all instances. Unless `immediately`, waits for the instances that report when they
-    /// have stopped.
+    /// Stops all instances. An instance that reports when it has stopped counts as stopping until
+    /// then, unless `immediately` is true.
     pub(super) fn stop_instances(&mut self, context: &mut Context<'_>, immediately: bool) {
         for instance in &mut self.instances {
             if instance.state == InstanceState::Stopped {

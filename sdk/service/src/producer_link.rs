@@ -28,7 +28,7 @@ pub(super) struct ProducerLink {
     /// The shared memory. Commits lock it for reading. Scraping locks it for writing, so that no
     /// chunk is freed meanwhile.
     memory: RwLock<ServiceMemory>,
-    /// The buffers of the sessions that record this producer. It may write to no others.
+    /// The buffers of the sessions that record this producer. The producer may write to no others.
     buffers: RwLock<HashMap<BufferId, Arc<CentralBuffer>>>,
     /// The target buffers of the registered writers.
     pub(super) writers: Mutex<HashMap<WriterId, BufferId>>,
@@ -92,8 +92,9 @@ impl ProducerLink {
 
     /// Copies finished packets out of chunks that writers still hold into `buffers`.
     ///
-    /// Writers that come to the end of a chunk meanwhile wait for one batch of pages at most. A
-    /// chunk that a writer acquires after the scrape started holds only packets written after that.
+    /// Writers that come to the end of a chunk meanwhile wait for one batch of pages at most. If a
+    /// writer acquires a chunk after the scrape started, the scrape may miss it. Such a chunk holds
+    /// only packets that were written after the start.
     pub(super) fn scrape(&self, buffers: &[Arc<CentralBuffer>]) {
         let mut payload = Vec::new();
         let page_count = self.memory.read().lent_page_count();

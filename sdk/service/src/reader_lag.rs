@@ -10,13 +10,13 @@ use super::trace_buffer::{Mark, SEGMENT_BYTES, TraceBuffer};
 
 /// The lag of the reader of one buffer. Each method must be given that buffer.
 pub(super) struct ReaderLag {
-    /// The value of `bytes_written` up to which the reader has seen the buffer. Before it, only
-    /// incomplete packets are unread.
+    /// The value of `bytes_written` up to which the reader has seen the buffer. Of the packets
+    /// written until then, only incomplete ones are unread.
     seen_bytes: u64,
     /// The value of `bytes_written` at which the oldest unread packet is overwritten.
     loss_at_bytes: u64,
-    /// True if writers waited in vain for the incomplete packets. These packets may then be
-    /// overwritten.
+    /// True if writers waited in vain for the incomplete packets that the reader has left in the
+    /// buffer. These packets may then be overwritten.
     left_is_given_up: bool,
     /// True if the buffer has no reader any more.
     reader_is_gone: bool,
@@ -44,7 +44,7 @@ struct Thresholds {
     wait_behind: u64,
     wait_ahead: u64,
     /// A waiting writer goes on when no more than this is behind. This is less than `wait_behind`,
-    /// so that it does not stop again at the next chunk.
+    /// so that the writer does not stop again at the next chunk.
     resume_behind: u64,
     /// Chunks of writers are scraped for the rest of incomplete packets when less than this is
     /// ahead, and then once every `scrape_period` bytes.
@@ -59,7 +59,8 @@ pub(super) enum Urgency {
     None,
     /// Wakes the reader, because much is behind.
     Wakes,
-    /// Wakes the reader, and leaves the lock and the processor to it, because it does not keep up.
+    /// Wakes the reader, and leaves the lock and the processor to it, because the reader does not
+    /// keep up.
     Yields,
 }
 
@@ -116,7 +117,7 @@ impl ReaderLag {
         };
     }
 
-    /// Returns true if the reader has not looked at more than `limit_bytes`.
+    /// Returns true if there are more than `limit_bytes` that the reader has not looked at.
     #[inline]
     fn is_behind(&self, buffer: &TraceBuffer, limit_bytes: u64) -> bool {
         let came_bytes = buffer.stats().bytes_written - self.seen_bytes;
@@ -145,8 +146,9 @@ impl ReaderLag {
     }
 
     /// Returns true if a writer that has waited for `timeout`, and got no room, may write
-    /// nevertheless: it may if only an incomplete packet was in its way, which is then given up. A
-    /// `timeout` of zero only asks and gives up nothing.
+    /// nevertheless. It may if only an incomplete packet was in its way. That packet is then given
+    /// up. A writer with a `timeout` of zero has only asked: the result is false, and nothing is
+    /// given up.
     pub(super) fn has_room_without(&mut self, buffer: &TraceBuffer, timeout: Duration) -> bool {
         if timeout.is_zero() {
             return false;
@@ -192,7 +194,7 @@ impl ReaderLag {
     }
 
     /// Updates the lag in the middle of a pass of the reader. A long pass makes room before its
-    /// end, so writers need not wait for that.
+    /// end, so writers need not wait for the end.
     pub(super) fn note_progress(&mut self, buffer: &TraceBuffer) {
         // The update looks at each chunk that was read, so it must not happen too often.
         const PARTS: u64 = 16;

@@ -11,11 +11,11 @@ use tracezero_core::ids::SessionId;
 /// The data sources that the configuration of a session asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestedDataSources {
-    /// True if every data source is recorded that is not listed.
+    /// True if data sources that are not listed are recorded, too.
     pub all: bool,
     /// The listed data sources in the order of the configuration.
     pub listed: Vec<RequestedDataSource>,
-    /// Names of the data sources that producers offer, in order.
+    /// Names of the data sources that producers offer, in alphabetical order.
     pub offered: Vec<String>,
 }
 
@@ -23,7 +23,8 @@ pub struct RequestedDataSources {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestedDataSource {
     pub name: String,
-    /// True if a producer that the entry admits offers the data source, or has offered it.
+    /// True if the session has an instance of the data source, or a producer that the entry admits
+    /// offers it.
     pub is_offered: bool,
     /// The encoded `DataSourceConfig` that the data source got.
     pub config: Arc<[u8]>,

@@ -38,8 +38,8 @@ pub struct SequenceAccount {
     /// Packets begun that are not in the buffer yet: they are in a chunk that the thread still
     /// fills.
     pub in_flight: u64,
-    /// Packets taken out of the buffer: moved into a clone, or cleared before one. In the account
-    /// of a clone also packets that the source had read before.
+    /// Packets taken out of the buffer: moved into a clone, or cleared before a clone was made. In
+    /// the account of a clone, also packets that were read from the source before.
     pub removed: u64,
     /// Packets lost because the writer found no free chunk of shared memory.
     pub dropped: u64,
@@ -240,7 +240,8 @@ impl Control {
                 let writer = (*producer_id, writer_id);
                 totals.insert(writer, of_writer);
                 if !known.contains(&writer) {
-                    // Everything that it wrote was dropped or is still in flight.
+                    // The buffer got no chunk of this writer. All of its packets were dropped or
+                    // are still in flight.
                     counts.push((writer, BufferCounts::default()));
                 }
             }

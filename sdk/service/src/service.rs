@@ -167,7 +167,8 @@ impl Service {
         });
     }
 
-    /// Clones a session, so that what is in its buffers now can be read while it goes on.
+    /// Clones a session, so that the present contents of its buffers can be read while the session
+    /// goes on.
     pub fn clone_session(&self, request: CloneRequest) {
         self.with(|control| control.clone_session(request));
     }
@@ -203,7 +204,8 @@ impl Service {
             .unwrap_or_default()
     }
 
-    /// Waits until a session has ended, for at most `timeout`. Returns whether it has.
+    /// Waits until a session has ended, for at most `timeout`. Returns whether the session has
+    /// ended.
     pub fn wait_until_disabled(&self, session: SessionId, timeout: Duration) -> bool {
         let mut control = self.control.lock();
         let is_live = |control: &mut Control| {
@@ -216,8 +218,8 @@ impl Service {
             .timed_out()
     }
 
-    /// Runs the timers that are due. Returns when the next one is, in nanoseconds on the trace
-    /// clock.
+    /// Runs the timers that are due. Returns when the next timer is due, in nanoseconds on the
+    /// trace clock.
     pub fn run_due_timers(&self) -> Option<u64> {
         self.with(Control::run_due_timers)
     }

@@ -41,13 +41,14 @@ impl Service {
         let Some(mut output) = reader.output.take() else {
             return Ok(FileProgress::Closed);
         };
-        // Check this before reading: if the session is over, what comes later is not read.
+        // Check this before reading: if the session ends during this pass, its last packets need
+        // another pass.
         let is_over = !self.is_live(session);
         let extent = if is_over {
             Extent::Everything
         } else {
-            // Leave packets that come meanwhile to the next pass, because other buffers wait. They
-            // wake the reader.
+            // Leave packets that come meanwhile to the next pass, because other buffers wait. The
+            // commits of these packets wake the reader.
             Extent::WhatIsThere
         };
         let outcome = self.write_pass(session, &mut reader, &mut output, extent);
@@ -68,7 +69,7 @@ impl Service {
         let buffers = reader.buffers().to_vec();
         drop(reader);
         let reason = outcome.as_ref().err().map(ToString::to_string);
-        // Do this first: packets that are still written are lost.
+        // End the session first: packets that are written from now on are lost.
         self.look(|control| control.file_is_closed(session, reason));
         // Do not let writers wait for a reader that will not come.
         for buffer in buffers {
@@ -127,7 +128,8 @@ impl Service {
             .unwrap_or(false)
     }
 
-    /// Returns the size of a session's file in bytes, and the reason if it ends before the trace.
+    /// Returns the size of a session's file in bytes, and the reason if the file ends before the
+    /// trace.
     pub fn file_size(&self, session: SessionId) -> (u64, Option<FileEnd>) {
         self.reader(session).map_or((0, None), |reader| {
             let reader = reader.lock();

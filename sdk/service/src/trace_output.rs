@@ -6,8 +6,8 @@ use std::os::fd::AsRawFd;
 
 use crate::trace_file::TraceFile;
 
-/// The maximum size of the last packet of a trace, which says that the recording has ended. If
-/// packets are compressed, it may be larger.
+/// The maximum size of the last packet of a trace, which says that the recording has ended. This
+/// holds for a compressed packet, too, although compressing makes so small a packet larger.
 pub(super) const END_MAX_BYTES: usize = 128;
 
 /// A trace file that is being written.

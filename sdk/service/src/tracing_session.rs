@@ -136,15 +136,15 @@ pub(crate) struct TracingSession {
     pub(super) clock_snapshots: VecDeque<ClockSnapshot>,
     last_clock_snapshot: Option<ClockSnapshot>,
     pub(super) due: DuePackets,
-    /// The number of packets of writers that were read until the last read.
+    /// The number of packets of writers that were read by the end of the last read.
     pub(super) passed_packets: u64,
-    /// The number of packets that were left out until the last read.
+    /// The number of packets that were left out by the end of the last read.
     pub(super) invalid_packets: u64,
     /// State changes of other sessions, if the configuration asks for them.
     pub(super) concurrent_events: VecDeque<ConcurrentSessionEvent>,
     pub(super) extension_descriptors: ExtensionDescriptors,
     /// The reader, which is locked while the trace is read. Lock it before the service's lock,
-    /// never while holding that.
+    /// never while holding the service's lock.
     pub(super) reader: Arc<Mutex<TraceReader>>,
 }
 

@@ -1,4 +1,5 @@
-//! Runs the conformance scenarios of the trace buffer. Their file describes its format.
+//! Runs the conformance scenarios of the trace buffer, in `conformance/trace_buffer_v2.txt`. The
+//! head of that file describes its format.
 //!
 //! `TRACE_BUFFER_SCENARIOS` names another file to run instead.
 
@@ -13,8 +14,8 @@ use std::path::PathBuf;
 /// Scenarios that are known to fail, each with the reason. One that passes must be removed from the
 /// list.
 ///
-/// Lines marked `~` count like all others. They were only observed on Perfetto's own buffer. They
-/// hold here too, or an `ideal` scenario replaces them.
+/// Lines marked `~` count like all others. Perfetto's own tests do not assert them, but they were
+/// observed on Perfetto's own buffer. They hold here too, or an `ideal` scenario replaces them.
 const KNOWN_FAILURES: &[(&str, &str)] = &[];
 
 #[test]

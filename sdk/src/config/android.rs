@@ -19,7 +19,7 @@ pub use tracezero_config::LockdownMode;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AndroidConfig {
-    /// The fields of this type alone are set.
+    /// The message, in which only the fields that this type has setters for are set.
     message: owned::TraceConfig,
 }
 
@@ -30,32 +30,33 @@ impl AndroidConfig {
         Self::default()
     }
 
-    /// Sets how useful the trace is for a bug report. The trace carries the score; this crate does not use it.
+    /// Sets how useful the trace is for a bug report. The trace carries the score; this crate does
+    /// not use it.
     #[must_use]
     pub fn bugreport_score(mut self, score: i32) -> Self {
         self.message.bugreport_score = Some(score);
         self
     }
 
-    /// Sets the file name of the trace in a bug report: letters, digits, `-`, `_` and `.`. The trace carries the name;
-    /// this crate does not use it.
+    /// Sets the file name of the trace in a bug report: letters, digits, `-`, `_` and `.`. The
+    /// trace carries the name; this crate does not use it.
     #[must_use]
     pub fn bugreport_filename(mut self, name: impl Into<String>) -> Self {
         self.message.bugreport_filename = Some(name.into());
         self
     }
 
-    /// Applies the limits for devices of users: a session lasts at most 24 hours and starts at once; the size of each
-    /// buffer is a multiple of 4 KiB; all buffers together have at most 128 MiB; and two sessions with the same name
-    /// start at least 5 minutes apart.
+    /// Applies the limits for devices of users: a session lasts at most 24 hours and starts at
+    /// once; the size of each buffer is a multiple of 4 KiB; all buffers together have at most 128
+    /// MiB; and two sessions with the same name start at least 5 minutes apart.
     #[must_use]
     pub fn enable_extra_guardrails(mut self) -> Self {
         self.message.enable_extra_guardrails = Some(true);
         self
     }
 
-    /// Raises the limit of [`enable_extra_guardrails`](Self::enable_extra_guardrails) for the size of all buffers
-    /// together, in KiB.
+    /// Raises the limit of [`enable_extra_guardrails`](Self::enable_extra_guardrails) for the size
+    /// of all buffers together, in KiB.
     #[must_use]
     pub fn guardrail_max_buffers_kib(mut self, size_kib: u32) -> Self {
         let overrides = self.message.guardrail_overrides.get_or_insert_default();
@@ -63,8 +64,8 @@ impl AndroidConfig {
         self
     }
 
-    /// Sets which producers the service accepts from the start of the session on: those of every user, or those of
-    /// the user that the service runs as.
+    /// Sets which producers the service accepts from the start of the session on: those of every
+    /// user, or those of the user that the service runs as.
     #[must_use]
     pub fn lockdown_mode(mut self, mode: LockdownMode) -> Self {
         self.message.lockdown_mode = Some(LockdownModeOperation(mode as i32));

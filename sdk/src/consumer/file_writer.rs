@@ -29,8 +29,8 @@ static FILES: Mutex<Vec<Arc<SessionFile>>> = Mutex::new(Vec::new());
 /// Notified whenever a file is closed.
 static FILE_CLOSED: Condvar = Condvar::new();
 
-/// Wakes the thread that writes a file. Trace writers call it whenever they commit to a buffer that
-/// fills up, so it takes no lock.
+/// Wakes the thread that writes a file. Trace writers call [`wake`](Self::wake) whenever they
+/// commit to a buffer that fills up, so that method takes no lock.
 #[derive(Default)]
 pub(crate) struct Waker {
     is_wanted: AtomicBool,

@@ -432,8 +432,8 @@ impl SessionCore {
         let stats = self.control.stats();
         let mut sequences = stats.sequences;
         for account in &mut sequences {
-            // Packets that are still buffered after the last read are incomplete. In a buffer that
-            // is full for good, the missing rest was discarded.
+            // Packets that are still buffered after the last read are incomplete. In a discarding
+            // buffer that is full, the missing rest was discarded.
             if self.buffers[account.buffer].with(|buffer| buffer.is_full()) {
                 account.discarded += mem::take(&mut account.buffered);
             }

@@ -24,8 +24,8 @@ impl TriggerCallback {
         *self.save.lock() = Some(save);
     }
 
-    /// Takes a snapshot for a trigger. It does so on a thread of its own, so that neither the
-    /// service nor the thread that activated the trigger waits for a file.
+    /// Takes a snapshot for a trigger, on a thread of its own, so that neither the service nor the
+    /// thread that activated the trigger waits for a file.
     pub(super) fn call(
         &self,
         runtime: &'static Runtime,

@@ -91,8 +91,8 @@ impl Collector {
         if due.is_empty() && others.is_empty() {
             return;
         }
-        // Close the requests before anything is read: a later request may ask for events that this
-        // snapshot does not contain.
+        // Close the requests before anything is read, so that a later request with the same name
+        // gets a snapshot of its own: it may ask for events that this snapshot does not contain.
         due.iter().for_each(|request| self.queue.close(request));
         // Take a part even if all requests still wait. Later events then cannot overwrite the
         // events before the requests.
@@ -156,7 +156,7 @@ fn due_at(request: &Request) -> Instant {
 }
 
 /// Records an event for the request, with its time and thread. The thread that made the request
-/// does not record it: it may be in the middle of another event.
+/// does not record this event, because that thread may be in the middle of another event.
 fn mark(request: &Request) {
     let own_track = Track::current_thread;
     let track = request.track.clone().unwrap_or_else(own_track);

@@ -171,7 +171,7 @@ impl Cuts {
         let sequence = self.sequences.entry(packet.sequence_id).or_default();
         let decoder = packet.decoder();
         let mut says = SequenceFacts::by(&decoder);
-        // Always false if nothing is to be cut.
+        // `started_at` is `None`, and so this is false, if nothing is to be cut.
         let is_before = sequence
             .started_at
             .is_some_and(|started_at| !sequence.is_wanted || (part, packet.offset) < started_at);

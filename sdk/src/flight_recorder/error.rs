@@ -118,7 +118,8 @@ impl fmt::Display for FlightError {
 
 impl std::error::Error for FlightError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // `Display` prints the text of the source, so the chain goes on with the source's own source.
+        // `Display` prints the text of the source, so the chain goes on with the source's own
+        // source.
         match self {
             Self::Session(source) => source.source(),
             Self::Directory { source, .. }

@@ -22,8 +22,8 @@ use super::cut::Part;
 use crate::consumer::{BufferFill, SessionControl};
 use tracezero_core::clock;
 
-/// The limit on the size of all parts, as a multiple of the size of the buffers. It holds even if a
-/// request waits for more.
+/// The limit on the size of all parts, as a multiple of the size of the buffers. The limit holds
+/// even if a request waits for more.
 const PARTS_MAX_RINGS: usize = 3;
 
 /// The parts of a recording.

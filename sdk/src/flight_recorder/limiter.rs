@@ -25,7 +25,8 @@ pub(super) struct Limiter {
 struct LastSnapshot {
     at: Instant,
     saving: SavingSnapshot,
-    /// True if the snapshot was not taken yet. It will then contain everything up to now.
+    /// True if the snapshot was not taken yet. It will contain everything recorded until it is
+    /// taken.
     is_open: bool,
 }
 

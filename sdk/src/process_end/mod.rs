@@ -155,7 +155,7 @@ fn finish_all() -> bool {
         started: Instant::now(),
         is_exit: requests::is_exit() && signals::received().is_none(),
     };
-    // The thread that holds the lock may be the one that waits for this.
+    // The thread that holds the lock may be the thread that waits for the reply of this one.
     let Some(finishers) = FINISHERS.try_lock_until(ending.deadline()) else {
         return false;
     };

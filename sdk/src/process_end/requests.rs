@@ -26,8 +26,8 @@ static IS_FINISHED: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the thread that finishes recordings runs.
 pub(super) fn note_thread() {
-    // Relaxed: no data is published. A thread that does not see the store yet made its request
-    // before the first recording.
+    // Relaxed: no data is published. A thread that does not see the store has not synchronized with
+    // the start of the first recording, so its request may count as made before that start.
     HAS_THREAD.store(true, Ordering::Relaxed);
 }
 
@@ -43,7 +43,8 @@ pub(super) fn is_exit() -> bool {
 }
 
 /// Sends a request and waits for the reply, at most for `limit`. Returns true if everything was
-/// finished, or if that thread does not run, because then there is no recording. Async-signal-safe.
+/// finished, or if the thread that finishes recordings does not run, because then there is no
+/// recording. Async-signal-safe.
 pub(super) fn request_and_wait(limit: Option<Duration>) -> bool {
     if !HAS_THREAD.load(Ordering::Relaxed) {
         return true;

@@ -3,7 +3,8 @@
 //!
 //! The handler is installed only where the signal has its default action. It notes the signal,
 //! sends a request to the thread that finishes recordings, and returns. The application continues
-//! for these milliseconds. The thread then restores the default action and raises the signal again.
+//! while the thread finishes the recordings. The thread then restores the default action and raises
+//! the signal again.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};

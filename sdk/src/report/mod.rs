@@ -15,6 +15,19 @@ use tracezero_service::{CentralBuffer, ReadCounts, SequenceAccount};
 /// The report of a finished session. It is printed as one line: `4 events, 214 bytes, 0 lost:
 /// app.pftrace`. If packets were lost, a line follows for each cause that a setting can prevent.
 /// Each [`Warning`] adds a line. The format `{:#}` adds a line for each sequence that lost packets.
+///
+/// ```
+/// use tracezero::{InMemorySession, instant};
+///
+/// let session = InMemorySession::start()?;
+/// instant!("app", "started");
+/// let (trace, report) = session.finish();
+///
+/// assert_eq!(report.events, 1);
+/// assert_eq!(report.bytes, trace.len() as u64);
+/// assert_eq!(report.to_string(), format!("1 event, {} bytes, 0 lost", trace.len()));
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {

@@ -51,8 +51,8 @@ impl FutureSpans {
 }
 
 impl Contents {
-    /// Sets the parents of spans of futures: the parent is the span around it on a parent track or,
-    /// if there is none, the span around the first poll.
+    /// Sets the parents of spans of futures: the parent is the span around the future's span on a
+    /// parent track or, if there is none, the span around the first poll.
     pub(super) fn nest_future_spans(&mut self, tracks: &TrackTable) {
         // The spans of each track, in the order of their begins.
         let mut spans: Vec<Vec<usize>> = vec![Vec::new(); self.tracks.len()];

@@ -222,7 +222,9 @@
 //! ```
 //!
 //! Polls are recognized in any trace, by their structure. A poll is a slice on a thread, in a flow
-//! that began at a slice of the same name on another kind of track, while that slice is open.
+//! that began at a slice of the same name on another kind of track, while that slice is open. The
+//! first poll may lack the flow; it is recognized because it begins one nanosecond after that
+//! slice.
 //!
 //! # The message of a failed test
 //!

@@ -36,7 +36,8 @@ impl CaptureSession {
     pub(super) fn start(config: TraceConfig) -> Result<Self, Error> {
         check(&config.session_config()?)?;
         let recording = Arc::new(config.recording()?);
-        // Must precede `forked_child::enter`: a thread inside the tracer registers no call sites.
+        // Connect libraries before `forked_child::enter`: a thread inside the tracer registers no
+        // call sites.
         connect_libraries();
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let geometry = Geometry::new(SIZE_BYTES, PAGE_SIZE_BYTES).map_err(Error::SharedMemory)?;
@@ -148,7 +149,8 @@ impl Drop for ConnectedRuntime {
     fn drop(&mut self) {
         match forked_child::enter() {
             Some(_inside) => producer::disconnect(self.realm),
-            // The runtime belongs to the parent, which may have held its locks at the fork.
+            // Leak a reference, so that the runtime is not dropped. It belongs to the parent, and
+            // other threads of the parent may have held its locks at the fork.
             None => mem::forget(Arc::clone(&self.runtime)),
         }
     }

@@ -3,10 +3,10 @@
 //!
 //! The first enter does not show whether a span is asynchronous; the second one does. At the second
 //! enter the slice begins, with a timestamp one nanosecond before the first enter. The call site
-//! remembers that (`Pattern`), and its later spans get their slices at the first enter. Spans that
-//! are entered once pay nothing for it. In a capture, which must not depend on anything recorded
-//! before, every slice waits for the second enter, and every span has a flow from its first enter
-//! on.
+//! remembers that its spans are asynchronous (`Pattern`), so later spans get their slices at the
+//! first enter. Spans that are entered once pay nothing for it. In a capture, which must not depend
+//! on anything recorded before, every slice waits for the second enter, and every span has a flow
+//! from its first enter on.
 //!
 //! So, except in captures, a call site's first asynchronous spans have no flow at their first poll.
 //! A flow at every first enter would lead nowhere for each span that is entered once. Outlines and

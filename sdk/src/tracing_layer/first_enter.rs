@@ -85,7 +85,8 @@ impl FirstEnter {
     }
 
     /// Stores this enter as the first one. Callers have claimed it, or hold the span's lock and
-    /// have found that a first enter is stored (`KNOWN`).
+    /// have found that a first enter is stored (`KNOWN`). In the layer, all callers of `get` hold
+    /// that lock as well, so none of them sees a mixture of two enters.
     #[inline]
     pub(super) fn set(&self, enter: Enter) {
         let timestamp_ns = enter.timestamp_ns;

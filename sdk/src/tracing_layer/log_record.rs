@@ -29,7 +29,7 @@ thread_local! {
     static PLACE: Cell<Place> = const { Cell::new(Place::new()) };
 }
 
-/// Returns the call site of a record, or `None` if there are too many.
+/// Returns the call site of a record, or `None` if there are too many call sites.
 #[inline(never)] // Other events need none of it.
 pub(super) fn site_of(event: &Event<'_>) -> Option<&'static Site> {
     // When the thread-locals are destroyed, new memory is used.

@@ -12,8 +12,8 @@ use tracezero::{instant, span};
 #[test]
 fn threads_may_keep_writing_after_capture_ends() {
     const WRITERS: usize = 4;
-    /// The number of spans of each writer that are in the trace at least, and that are recorded
-    /// after it.
+    /// The number of spans that each writer begins at least before the capture ends, and again
+    /// after that.
     const SPANS: u64 = 1_000;
     /// The number of spans after which writers slow down, so that the ring holds all spans even if
     /// the capture ends late.

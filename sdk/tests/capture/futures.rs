@@ -202,6 +202,6 @@ fn future_without_parent_track_is_inside_its_first_poll() {
         .directly_inside("outer")
         .once();
     trace.instant("added").inside("main").once();
-    // It continued after that poll.
+    // `later` was polled first inside `main`, but continued after `main` had ended.
     trace.span("add_later").once().assert_at_top();
 }

@@ -132,7 +132,8 @@ async fn pause() {
     .await;
 }
 
-/// Returns all that is known of the captured events, except times and flow ids.
+/// Returns everything about the captured spans that must be equal in each run: all except times and
+/// flow ids.
 fn told(trace: &Trace) -> Vec<String> {
     let events = trace.spans();
     events
@@ -162,7 +163,7 @@ fn capture_is_independent_of_earlier_events() {
     with(layer(), || {
         let first = run();
         assert_eq!(told(&first), told(&run()));
-        // Also during a session, and while other tests capture.
+        // The spans are the same during a session, and while other tests capture.
         let session = InMemorySession::start().unwrap();
         assert_eq!(told(&first), told(&run()));
         drop(session);

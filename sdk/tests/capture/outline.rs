@@ -186,8 +186,8 @@ async fn fetch_all() {
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Polls tasks until all are ready. Each time it polls the `turn`-th of the rest, on a new thread
-/// or on this one.
+/// Polls tasks until all are ready. Each step polls the `turn`-th of the tasks that are left, on a
+/// new thread or on this one.
 fn run(mut tasks: Vec<Task>, mut turn: usize) {
     let handle = CaptureHandle::current().unwrap();
     while !tasks.is_empty() {

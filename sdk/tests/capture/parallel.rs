@@ -79,7 +79,7 @@ fn threads_that_capture_at_once_see_their_own_events_alone() {
             let all_capture = &all_capture;
             scope.spawn(move || {
                 let capture = capture();
-                // More captures than slots for sessions.
+                // Wait until all captures exist at once: there are more than slots for sessions.
                 all_capture.wait();
                 work(1000 + number, 50);
                 all_capture.wait();

@@ -39,8 +39,9 @@ struct Plan {
 type Act = fn(&str);
 
 static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
-/// The longest time that the first trace point of a data source waits for another thread that
-/// starts it. Packets after that may miss some sessions.
+/// The longest time that the first trace point of a data source waits for another thread that is
+/// starting the data source: the SDK's `START_WAIT_LIMIT`. If the trace point waits this long, its
+/// packet may be missing in some sessions.
 pub const START_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Waits for other tests, since sessions and the plan belong to the whole process. Resets the plan.

@@ -80,7 +80,8 @@ fn state_that_panics_in_drop_harms_no_later_session() -> Result<(), Error> {
     let session = config().record_in_memory()?;
     let mut traced = 0;
     Source::trace(|_| traced += 1);
-    // Nor does the panic abort the process, if a thread ends before its session.
+    // If a thread ends before its session, the panic in the drop of its state does not abort the
+    // process either.
     thread::spawn(|| {
         Source::trace(|cx| {
             cx.thread_state();

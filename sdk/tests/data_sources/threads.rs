@@ -119,7 +119,7 @@ fn a_thousand_sessions_start_and_stop_while_threads_trace() -> Result<(), Error>
 /// A data source whose first trace point is reached while two sessions record it.
 struct Raced;
 
-/// Where the first start and the thread that traces during it meet.
+/// The barrier at which the first start meets the thread that traces during this start.
 static FIRST_START: Barrier = Barrier::new(2);
 static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 
@@ -137,8 +137,8 @@ impl DataSource for Raced {
         // Relaxed: one thread calls all starts.
         if !HAS_STARTED.swap(true, Ordering::Relaxed) {
             FIRST_START.wait();
-            // Gives the other thread time to trace. If tracing had to wait until every data source
-            // has started, it would wait for this one, and the test would fail.
+            // Gives the other thread time to reach its trace point. The trace point must wait until
+            // this start is over: otherwise its packet would be missing in a session.
             thread::sleep(Duration::from_millis(20));
         }
         drop(starting);
@@ -177,7 +177,7 @@ fn packets_during_start_on_another_thread_reach_all_sessions() -> Result<(), Err
     for session in sessions {
         let mut numbers = numbers(&session.finish().0);
         numbers.sort_unstable();
-        // Unless the start was delayed.
+        // Packet 2 may be missing only if its trace point gave up waiting for a delayed start.
         if waited < START_PATIENCE || numbers.len() > 1 {
             assert_eq!(numbers, [1, 2]);
         } else {
@@ -200,7 +200,8 @@ fn record_one_session() -> Result<u64, Error> {
     let mut numbers = numbers(&trace);
     numbers.sort_unstable();
     assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
-    // At the end of the session, each thread may be writing one more packet.
+    // At the end of the session, each thread may be writing one more packet: the threads that trace
+    // and the threads that record sessions.
     let missing = numbers[numbers.len() - 1] - numbers.len() as u64;
     assert!(missing < 2 * THREADS, "{numbers:?}");
     Ok(numbers.len() as u64)

@@ -161,8 +161,8 @@ fn window_around_event_survives_a_lapping_ring() {
     let recorder = folder.recorder().start().unwrap();
     (0..1_000).for_each(record);
     let window = recorder.around("slow", HOUR, HOUR).save_in_background();
-    // The earlier events are saved when the window's request is served, which is before the next
-    // request is.
+    // Requests are served in order. So once this snapshot is saved, the recorder has also served
+    // the window's request, and has taken the earlier events out of the ring.
     recorder.snapshot("served").save().unwrap();
     (1_000..LAPS).for_each(record);
     drop(recorder);
@@ -249,7 +249,7 @@ fn events_older_than_asked_are_left_out_to_the_second() {
     assert_eq!(kept.unreadable, 0);
     let longer = recorder.snapshot("longer").before(HOUR);
     let longer = Trace::of(&longer.save().unwrap());
-    // The default of a snapshot is a part of the ring; the ring has everything.
+    // By default, a snapshot contains only the last part of the ring. The ring has all events.
     assert_eq!(longer.numbers(), Vec::from_iter(1..=last));
 }
 

@@ -121,8 +121,8 @@ fn writers_and_requests_go_on_while_the_disk_hangs() {
         sum(|it| it.buffered + it.in_flight + it.read)
     );
 
-    // Makes more requests than can wait, where one already waits. The rest is rejected, and no
-    // thread waits.
+    // Makes more requests than there are places for waiting snapshots; `later` already has a place.
+    // The requests without a place are rejected, and no thread waits.
     let ask = |number: u64| {
         recorder
             .snapshot(&format!("n{number}"))

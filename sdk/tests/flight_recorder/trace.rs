@@ -73,8 +73,9 @@ pub fn record(number: u64) {
     instant!("test", format!("event {number}"));
 }
 
-/// The names of the events whose names were made at run time, in the order of the file.
+/// The content of a file.
 pub struct Trace {
+    /// The names of the events whose names were made at run time, in the order of the file.
     pub names: Vec<String>,
     /// The number of packets that need incremental state, on sequences that were not cleared
     /// before.

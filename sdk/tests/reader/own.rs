@@ -326,7 +326,8 @@ fn compressed_packets_are_the_same_as_others() {
         assert_eq!(events.len(), 1000);
         assert_eq!(events[999], "Instant here [app] number=999");
 
-        // Finds where the compressed bytes begin: not all other bytes have a checksum.
+        // Finds the begin of the compressed bytes. Damage there is always noticed; damage of other
+        // bytes need not be, because not all bytes are covered by a checksum.
         let begins: [&[u8]; 2] = [&[0x78], &[0x28, 0xb5, 0x2f, 0xfd]];
         let begin =
             (0..trace.len()).find(|at| begins.iter().any(|begin| trace[*at..].starts_with(begin)));

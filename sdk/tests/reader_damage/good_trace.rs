@@ -53,7 +53,7 @@ fn record() -> Vec<u8> {
     let session = InMemorySession::start().expect("a session");
     let flow = Flow::new();
     let lane = Track::new("lane");
-    // Threads overlap: a thread that started after another one ended would continue its sequence.
+    // The threads overlap, so each of them has a writer, and thereby a sequence, of its own.
     on_thread("worker", || {
         {
             let _read = span!("io", "read", path = "Cargo.toml");

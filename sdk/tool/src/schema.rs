@@ -257,7 +257,8 @@ impl Schema {
         id_of(name, next, &mut self.enums)
     }
 
-    /// Converts the number of a type in `descriptor.proto`. Groups have none.
+    /// Converts the number that `descriptor.proto` gives to a type. Returns `None` for groups, for
+    /// unknown types, and for an enum if there is no room.
     fn kind(&mut self, number: i32, type_name: &str) -> Option<Kind> {
         Some(match number {
             1 => Kind::Double,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracezero_reader::{NameTable, Track, TrackId, TrackKind, TrackTable};
 
 /// The kind of track that a span is on. A future has spans of both kinds: its polls are on threads,
-/// and the span from its begin to its end, most of which it waits, is on its own track.
+/// and the span of the whole future, which is mostly a time of waiting, is on a track of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SpanPlace {
     /// On the track of a thread.
@@ -36,7 +36,8 @@ impl SpanPlace {
 pub(crate) struct TrackPaths<'t> {
     tracks: &'t TrackTable,
     names: &'t NameTable,
-    /// The first track of each process. The tracks of its threads need not be below it.
+    /// The first track of each process. Needed because the track of a thread need not be below the
+    /// track of its process.
     processes: HashMap<i32, TrackId>,
 }
 

@@ -33,8 +33,8 @@ use tracezero_core::protos::TrackEvent;
 use tracezero_core::protos::track_event::Type;
 
 thread_local! {
-    /// The track of the future that this thread is polling: the parent of the tracks of spans that
-    /// begin meanwhile.
+    /// The track of the future that this thread is polling. It is the parent of the tracks of
+    /// futures whose tracks are created during the poll.
     static CURRENT: Cell<Option<Track>> = const { Cell::new(None) };
     /// A buffer for encoding, used again and again.
     static SCRATCH: Cell<Option<HeapBuffered<TrackEvent<'static>>>> = const { Cell::new(None) };
@@ -42,6 +42,22 @@ thread_local! {
 
 /// A span for a future, created by [`async_span!`](crate::async_span). It records nothing until it
 /// is passed to [`traced`](crate::TraceFuture::traced) and the future is polled.
+///
+/// ```
+/// use tracezero::{AsyncSpan, TraceFuture as _, async_span};
+///
+/// fn request_span(id: u64) -> AsyncSpan {
+///     async_span!("http", "request", id)
+/// }
+///
+/// let session = tracezero::InMemorySession::start()?;
+/// let mut request = std::pin::pin!(async { "done" }.traced(request_span(7)));
+/// # let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+/// assert!(request.as_mut().poll(context).is_ready());
+/// // The slice of the future, and the slice of its only poll.
+/// assert_eq!(session.finish().1.events, 4);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a span records nothing until it is passed to a future: `future.traced(span)`"]
 pub struct AsyncSpan {
@@ -77,8 +93,8 @@ pub struct EndingSpan<'a> {
     state: &'a mut SpanState,
 }
 
-/// How a future ended. The last two are recorded as arguments, whose names stand at the end of the
-/// argument names of every call site.
+/// How a future ended. `Cancelled` and `Panicked` are recorded as arguments. Their names are the
+/// last two argument names of each call site of [`async_span!`](crate::async_span).
 #[derive(Clone, Copy, Debug)]
 enum End {
     Completed,

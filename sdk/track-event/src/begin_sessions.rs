@@ -5,8 +5,8 @@
 //! `tests/judge/tests/categories.rs` and `tests/judge/tests/futures/` check this.
 //!
 //! Perfetto's own SDK writes an end into all sessions that run at the time, and readers pair ends
-//! with begins. Here a guard remembers the sessions that saw its begin. That holds even if the
-//! guard ends on another thread, during a later session or in a test's capture.
+//! with begins. Here a guard remembers the sessions that saw its begin. So each end has its begin,
+//! even if the guard ends on another thread, during a later session or in a test's capture.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -28,8 +28,8 @@ pub struct BeginSessions {
 }
 
 impl BeginSessions {
-    /// Returns the sessions that have these slots now; `None` if there are no slots.
-    /// [`begin`](Self::begin) then writes the begin.
+    /// Returns the sessions that have these slots now; `None` if there are no slots. The caller
+    /// then writes the begin, with [`begin`](Self::begin).
     #[inline(always)]
     #[must_use]
     pub fn in_slots(slots: u32) -> Option<Self> {
@@ -129,7 +129,7 @@ impl BeginSessions {
         })
     }
 
-    /// Returns those of these sessions that still record.
+    /// Returns the sessions among these that still record; `None` if there are none.
     #[must_use]
     pub fn still_recording(self) -> Option<Self> {
         let mut still = None;

@@ -214,8 +214,9 @@ impl CallSite {
     ) {
         let time = placement.time();
         TRACK_EVENT.trace(slots, |instance| {
-            // Inside of the trace point, because creating the track allocates: an allocator that
-            // traces with this call site would otherwise come back here.
+            // Create the track inside of the trace point, where nested events are only counted.
+            // Creating it allocates, and an allocator that traces with this call site would
+            // otherwise come back here.
             let own = || self.own_counter();
             let track = track.unwrap_or_else(own);
             let (writer, events) = (&mut instance.writer, &mut instance.local);

@@ -164,8 +164,8 @@ mod tests {
             CategoryFilter::new(&TrackEventConfigDecoder::new(&encoded.to_vec()))
         }
 
-        /// Makes the same decision from a table of all matching rules; the rule with the lowest
-        /// rank decides.
+        /// Makes the same decision as [`CategoryFilter::enables`], from a table of all matching
+        /// rules; the rule with the lowest rank decides.
         fn decide(&self, name: &str, tags: &[&str]) -> bool {
             let no_tags = self.enabled_tags.is_empty() && self.disabled_tags.is_empty();
             let disabled_tags = if no_tags {

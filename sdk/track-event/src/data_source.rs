@@ -19,8 +19,8 @@ use tracezero_producer::{self as producer, ActiveSlots, OwnDataSource, Recording
 pub static TRACK_EVENT: OwnDataSource<EventInstance> =
     OwnDataSource::new("track_event", &EventSwitches);
 
-/// The switches that threads have reached. Locked while the registry of data sources is locked, and
-/// before [`DeclaredCategories`].
+/// The switches that threads have reached. The order of locks is: the registry of data sources,
+/// these switches, [`DeclaredCategories`].
 static SWITCHES: Mutex<Vec<Switch>> = Mutex::new(Vec::new());
 
 /// The switch of a call site or of `enabled!`: on while a session records its category.

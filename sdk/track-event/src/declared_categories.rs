@@ -10,7 +10,8 @@ static DECLARED: Mutex<DeclaredCategories> = Mutex::new(DeclaredCategories {
     by_name: SmallMap::new(),
 });
 
-/// All declarations so far. Locked while the registry of data sources is locked.
+/// All declarations so far. This lock may be taken while the registry of data sources is locked.
+/// So a thread that holds this lock must not lock the registry.
 #[derive(Debug)]
 pub(crate) struct DeclaredCategories {
     by_name: SmallMap<&'static str, Declaration>,

@@ -14,7 +14,8 @@ use tracezero_core::protos::{TracePacket, TrackEvent};
 
 /// The maximum length of a body. The body of an event with one category has at most 18 bytes.
 const BODY_MAX_BYTES: usize = 32;
-/// The maximum length of the timestamp field in front of a body, and its tag.
+/// The size of the memory for the timestamp field in front of a body. The field takes at most five
+/// of these bytes: the tag, and a varint.
 const HEAD_BYTES: usize = 8;
 /// The first byte of a packet: the tag of the timestamp field, which is a varint.
 const TIMESTAMP_TAG: u64 = (TracePacket::TIMESTAMP_FIELD_NUMBER << 3) as u64;

@@ -1,7 +1,7 @@
 //! Futures with a span.
 //!
-//! Polling a future with a span does not allocate. `tests/no_allocation/` checks this; it names the
-//! one exception, the queues of the central buffer.
+//! Polling a future with a span does not allocate, except that the service's queues of chunks grow
+//! until the trace buffer has been full once. `tests/no_allocation/` checks this.
 
 use std::fmt;
 use std::future::Future;
@@ -131,7 +131,7 @@ pin_project! {
     pub struct TracedWithEnd<F, E> {
         #[pin]
         traced: Traced<F>,
-        // `None` after the call.
+        // `None` after the call of `end`.
         end: GuardState<E>,
     }
 }

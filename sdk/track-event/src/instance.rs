@@ -18,7 +18,8 @@ pub(crate) type EventThread = Instance<EventSequence>;
 /// A session's choice of track events, and how to encode them.
 #[derive(Debug)]
 pub struct EventInstance {
-    /// May change while the session records. Locked while the registry of data sources is locked.
+    /// May change while the session records. This lock may be taken while the registry of data
+    /// sources is locked. So a thread that holds this lock must not lock the registry.
     pub(super) filter: Mutex<CategoryFilter>,
     options: EventOptions,
 }

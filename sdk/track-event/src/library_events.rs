@@ -1,7 +1,7 @@
 //! Events of libraries that depend on `tracezero-events`.
 //!
-//! Each call site of a library gets a call site of this package, which is never freed. While a
-//! session records its category, both are on.
+//! Each call site of a library gets a call site of this package, which is never freed. Both call
+//! sites are on while a session records their category.
 
 use std::num::NonZeroU32;
 use std::sync::Once;

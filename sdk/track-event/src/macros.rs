@@ -220,8 +220,8 @@ macro_rules! end {
 /// [`span!`](crate::span).
 ///
 /// Integers up to `i64::MAX` and floats are written exactly, and one counter may mix them. Larger
-/// integers are written as the nearest float, because trace processor reads counters as floats; the
-/// report counts the integers that this changes (see [`CounterValue`](crate::CounterValue)).
+/// integers are written as the nearest float, because trace processor reads counters as floats. The
+/// report counts the integers whose value this changes (see [`CounterValue`](crate::CounterValue)).
 ///
 /// ```
 /// use tracezero::counter;

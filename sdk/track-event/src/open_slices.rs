@@ -5,9 +5,10 @@
 //! knows them.
 //!
 //! The usual push and pop touch no lock, no heap and no destructor. Removing a slice from the
-//! middle leaves a gap, so the other guards keep their positions. `pop` is only valid for the top
-//! of the stack. So while there is a gap, an extra gap is kept on top: it makes every older guard
-//! take the slow path (`remove`), which clears gaps:
+//! middle leaves a gap, so the other guards keep their positions. `pop` only takes the slice on top
+//! of the stack, and leaves gaps below it. So while there is a gap, an extra gap is kept on top:
+//! then no older slice is on top, and the guards of older slices take the slow path (`remove`),
+//! which clears gaps:
 //!
 //! ```text
 //!  a b c     a is dropped:   _ b c _     c is dropped:   _ b _     b is dropped: empty
@@ -121,9 +122,9 @@ impl BeginStamp {
 /// Data of a slice. Most slices need none.
 #[derive(Clone, Debug, Default)]
 struct Details {
-    /// [`Piece::name`].
+    /// The name, as in [`Piece::name`].
     name: String,
-    /// [`Piece::flow`].
+    /// The flow, as in [`Piece::flow`].
     flow: Option<Flow>,
     /// The rank of the slice, if it differs from its position.
     rank: Option<u32>,
@@ -196,8 +197,8 @@ pub(super) fn push_by_macro(
 }
 
 /// Pops the slice if it is on top of the stack and within the first [`SHALLOW`] positions. Returns
-/// the sessions that have seen its begin, as [`BeginSessions::to_words`] does. Returns `None` if the caller
-/// must use [`remove`].
+/// the sessions that have seen its begin, in the form of [`BeginSessions::to_words`]. Returns
+/// `None` if the caller must use [`remove`].
 #[inline(always)]
 pub(super) fn pop(position: SlicePosition) -> Option<[u64; 2]> {
     OPEN.with(|open| {
@@ -381,7 +382,8 @@ impl OpenSlices {
     }
 
     /// Puts a slice into the lowest gap. Does so only if the top is a gap too, which shows that a
-    /// guard was just dropped out of order: otherwise the search for a gap would take too long.
+    /// guard was just dropped out of order. Without this condition, every push would have to search
+    /// the whole stack for a gap.
     fn fill_gap(&self, slice: OpenSlice) -> Option<SlicePosition> {
         let len = self.len.get();
         if self.at(SlicePosition::new(len)?).is_some() {

@@ -103,7 +103,7 @@ impl Piece {
 
 impl Pieces {
     /// Calls `end`, which ends a slice in one session. Before that, ends the slices inside of it;
-    /// after that, begins their further pieces. `None` is the thread's own track.
+    /// after that, begins their further pieces. `track` is `None` for the thread's own track.
     pub(super) fn interrupt(
         &self,
         instance: &mut EventThread,

@@ -49,7 +49,7 @@ pub struct EventSequence {
     /// The start of the incremental state; `None` before the first.
     started_at: Option<StateStart>,
     /// The time from which the next distance counts, on the trace clock. [`FAR_AWAY_NS`] if
-    /// `unusual` is set, because that keeps its own time.
+    /// `unusual` is set: the [`UnusualForm`] keeps its own time, and all events must use that time.
     last_timestamp_ns: u64,
     defined: DefinedNames,
     described: HashSet<u64, BuildHasherDefault<UuidHasher>>,

@@ -1,8 +1,11 @@
-//! The open slices on tracks other than the thread's own, as far as guards end them.
+//! The open slices on tracks other than the thread's own.
 //!
-//! Any thread may begin and end them, so they are kept for the whole process, in shards with a lock
-//! each. The time of a begin or an end is taken under the lock, so the order of the slices is the
-//! order of their times. No packet is written under the lock.
+//! Slices that [`begin!`](crate::begin) began are only kept while the track also has a slice that a
+//! guard ends: without guards, no slice ends before a slice inside of it.
+//!
+//! Any thread may begin and end these slices, so they are kept for the whole process, in shards
+//! with a lock each. The time of a begin or an end is taken under the lock, so the order of the
+//! slices is the order of their times. No packet is written under the lock.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -55,8 +58,8 @@ pub(super) fn push(
     // Relaxed: the numbers must only be unique.
     let guard = GuardId(NEXT.fetch_add(1, Ordering::Relaxed));
     let time = placement.time();
-    // Relaxed: threads that use the same track at the same time are ordered by the lock, or not at
-    // all.
+    // Relaxed: a thread that knows of this slice, by any synchronization, also sees this count. For
+    // other threads, either count is right.
     GUARDS.fetch_add(1, Ordering::Relaxed);
     open.slices.push(OpenSlice {
         track_uuid: track.uuid(),
@@ -94,7 +97,7 @@ pub(super) fn remove(
     begun: BeginSessions,
     time: impl FnOnce() -> EventTime,
 ) -> Option<(EventTime, Pieces)> {
-    // Relaxed: as in `push`. Done before locking, because `is_recorded` may need the same lock.
+    // Relaxed: as in `push`. Call `is_recorded` before locking, because it may need the same lock.
     let are_many = GUARDS.load(Ordering::Relaxed) > pieces::IN_ORDER_MAX;
     let is_recorded = are_many && pieces::is_recorded(begun);
     let mut open = lock(track)?;
@@ -162,8 +165,8 @@ struct LockedShard {
 }
 
 /// Locks the shard of a track. Returns `None` in a forked child, because a thread of the parent may
-/// have held the lock. Inside of the tracer it does not wait, because this thread may hold the
-/// lock.
+/// have held the lock. Does not wait inside of the tracer, because this thread may hold the lock:
+/// returns `None` if the shard is locked.
 fn lock(track: &Track) -> Option<LockedShard> {
     if forked_child::is_disabled() {
         return None;

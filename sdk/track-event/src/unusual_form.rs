@@ -60,7 +60,7 @@ impl UnusualForm {
         started_ns
     }
 
-    /// Returns the clock of packets that name none.
+    /// Returns the id of the clock of packets that name no clock.
     pub(super) const fn default_clock_id(&self) -> u32 {
         self.timestamps.default_clock_id()
     }

@@ -161,8 +161,8 @@ pub fn async_spans_named(verdict: &Verdict, name: &str) -> Vec<AsyncSpan> {
     spans
 }
 
-/// Returns true if `poll` is the first poll of the span, which was written before it was known that
-/// more polls would follow. It has no flow.
+/// Returns true if `poll` is the first poll of the span `whole` and has no flow. The SDK records
+/// such a poll when it does not know yet that more polls will follow.
 fn is_unknown_first(poll: &Slice, whole: &Slice) -> bool {
     poll.begin.flow_ids.is_empty()
         && poll.begin.timestamp_ns == whole.begin.timestamp_ns + 1

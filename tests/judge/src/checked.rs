@@ -4,6 +4,8 @@ use tracezero::reader::{self, Level, check};
 
 use crate::{Options, Problem, Rule};
 
+/// Accepts a trace in which the SDK's checker finds no errors.
+///
 /// # Errors
 ///
 /// The errors that the checker finds. Its notes are ignored, since a note need not be a mistake.

@@ -1,8 +1,8 @@
 //! The schemas for decoding a trace: Perfetto's published one, and additions of a test.
 //!
 //! The library's generated types decode a message first. The judge then decodes the fields that
-//! they do not know by supplements: messages that have only the additional fields, decoded by
-//! reflection.
+//! these types do not know, by supplements: messages that have only the additional fields, decoded
+//! by reflection.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -124,8 +124,8 @@ impl ExtraSchema {
         self.message_field(TRACK_EVENT, number, path.as_ref(), message)
     }
 
-    /// Declares that field `number` of a data source's configuration is the message `message` of the
-    /// file at `path`.
+    /// Declares that field `number` of a data source's configuration is the message `message` of
+    /// the file at `path`.
     ///
     /// # Panics
     ///

@@ -271,7 +271,7 @@ fn nothing_goes_on_in_a_session_that_came_later() {
     let outer = span!("app", "outer");
     let inner = span!("app", "inner");
     drop(first);
-    // In the slot of the first session.
+    // This session gets the slot of the first one.
     let next = session();
     drop(outer);
     drop(inner);

@@ -93,8 +93,9 @@ fn events_of_threads_that_wait_for_each_other_are_in_order() {
             }
         });
         let mut number = 0_u64;
-        // At least 1,000 rounds and at least 100 ms: on some machines, one of the limits is reached too soon. In
-        // 100 ms the conversion from counter values to times changes several times.
+        // Play at least 1,000 rounds and for at least 100 ms: some machines play many more rounds
+        // in 100 ms, others take much longer for 1,000 rounds. In 100 ms, the conversion from
+        // counter values to times changes several times.
         let started = Instant::now();
         while number < 1_000 || started.elapsed() < Duration::from_millis(100) {
             instant!("clocks", "ball", number = number);

@@ -236,8 +236,8 @@ fn recorded_with(config: TraceConfig, record: impl FnOnce()) -> Verdict {
     judge_with(&trace, &ExtraSchema::new(), options).unwrap_or_else(|all| panic!("{all:#?}"))
 }
 
-/// Records instants with their time as an argument. Returns the range of time in which all were
-/// recorded, too.
+/// Records `count` instants, each with the time just before it as an argument. Returns the verdict,
+/// and a range of time in which all instants were recorded.
 fn timed_instants(
     events: &TrackEventConfig,
     count: usize,
@@ -252,8 +252,9 @@ fn timed_instants(
     (verdict, begin_ns..=clock::now_ns())
 }
 
-/// Asserts that each event's timestamp is less than a unit away from its true time, which lies
-/// between the times that it and the next event carry as arguments.
+/// Asserts that each event's timestamp is less than a unit away from the event's true time. The
+/// true time lies between the time in the event's argument and the time in the next event's
+/// argument.
 fn assert_within(verdict: &Verdict, unit_ns: u64) {
     let events: Vec<(u64, u64)> = verdict
         .events_named("timed")
@@ -304,7 +305,8 @@ fn thread_time_track(verdict: &Verdict) -> &TrackDescriptor {
         .unwrap()
 }
 
-/// Keeps the processor busy for at least a million nanoseconds: no processor counts faster.
+/// Keeps the processor busy for at least a million nanoseconds: no processor counts to ten million
+/// faster.
 fn work() {
     for number in 0..10_000_000_u64 {
         black_box(number);

@@ -65,7 +65,8 @@ fn lapped_parts_leave_nothing_unreadable() {
     let window = recorder
         .around("window", MINUTE, MINUTE)
         .save_in_background();
-    // The recorder saves it before the next snapshot.
+    // Requests are served in order. So once this snapshot is saved, the recorder has also taken the
+    // events before the window out of the ring.
     recorder.snapshot("served").save().unwrap();
     (ROUNDS..2 * ROUNDS).for_each(record);
     drop(recorder);
@@ -105,7 +106,7 @@ fn trace_cut_by_time_has_all_its_definitions() {
     let recorder = recorder(&folder, 4 * 1024).start().unwrap();
     let work = || {
         let times = (0..300).map(|number| {
-            // Open most of the time, so that the cut lies inside such a span.
+            // This span is open most of the time, so that the cut lies inside such a span.
             let _around = span!("test", "around");
             thread::sleep(Duration::from_millis(10));
             let time_ns = clock::now_ns();
@@ -121,8 +122,8 @@ fn trace_cut_by_time_has_all_its_definitions() {
     let wanted = Duration::from_millis(500);
     let request = recorder.snapshot("cut").before(wanted);
     let saving = request.save_in_background();
-    // Taken after the request, so everything wanted relative to this time was wanted by the
-    // request, too.
+    // This time is a little after the time of the request. So the snapshot must contain all events
+    // since 500 ms before this time.
     let asked_ns = clock::now_ns();
     // Spans that were open at the cut have no begin. All other events can be read.
     let options = Options {
@@ -135,7 +136,7 @@ fn trace_cut_by_time_has_all_its_definitions() {
     for numbers in rounds.values() {
         let first = numbers[0];
         assert!(numbers.iter().copied().eq(first..300));
-        // Everything wanted is there, and the trace was cut.
+        // No event since then is missing, and the trace was cut.
         let from_ns = asked_ns - wanted.as_nanos() as u64;
         let is_enough =
             |times: &Vec<u64>| times.partition_point(|it| *it < from_ns) as i64 >= first;

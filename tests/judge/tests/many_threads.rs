@@ -6,8 +6,8 @@
 //!
 //! A thread whose packet continues in another chunk holds two chunks for a moment, which may be
 //! long on a busy machine. 4 MiB have at least 11,392 chunks: two for each of 5,500 threads, or one
-//! for each of 10,000 threads of which 1,000 record at the same moment. The default size has two
-//! for all.
+//! for each of 10,000 threads of which 1,000 record at the same moment. Shared memory of the
+//! default size has two chunks for each of 10,000 threads.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -96,8 +96,8 @@ fn in_four_mib(threads: usize, at_once: usize) {
     check(&trace, &report, threads);
 }
 
-/// Threads that all exist at once. Each records an event before any of them continues, and one
-/// after it.
+/// Threads that all exist at once. Each records one event, waits until all have done so, and then
+/// records a second event.
 struct Threads {
     all: Arc<Barrier>,
     handles: Vec<JoinHandle<()>>,

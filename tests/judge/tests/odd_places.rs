@@ -145,8 +145,8 @@ fn panic_in_an_open_packet_ends_only_that_packet() {
     assert_eq!(custom.count(), 10);
     assert_eq!(verdict.events_named("in a formatter").count(), 20);
     assert_eq!(verdict.open_spans, []);
-    // The trace points in the formatter's destructor are nested in another one, and so are lost:
-    // both ends of a span, an instant and a counter.
+    // `TracesLast` is dropped inside of the trace point that formats the argument. So its own trace
+    // points are nested, and are lost: both ends of a span, an instant and a counter.
     assert_eq!(report.losses.total(), report.losses.nested);
     assert_eq!(report.losses.nested, 2 * 10 * 4);
 }
@@ -166,7 +166,7 @@ fn thread_local_destructors_trace_while_writers_exist() {
     let session = InMemorySession::start().unwrap();
     for _ in 0..20 {
         let ends = thread::spawn(|| {
-            // One is destroyed before the thread's writers, the other after them.
+            // One of the two values is destroyed before the thread's writers, the other after them.
             BEFORE.set(Some(TracesLast("before")));
             instant!("drop", "alive");
             AFTER.set(Some(TracesLast("after")));

@@ -57,7 +57,8 @@ fn events_behind_a_drop_of_writers_that_never_wait_are_readable() {
     assert!(report.losses.dropped > 0, "{report}");
     assert!(report.memory.waited.is_zero(), "{report}");
     assert_that_the_rest_is_readable(&verdict, &report);
-    // A dropped event is one packet, even if the sequence had to start anew with it.
+    // A dropped event counts as one packet, even if the sequence would have started its incremental
+    // state again with this event, which takes further packets.
     let missing = FLOOD + AFTER - report.events - report.losses.undecodable;
     let beside_events = report.losses.dropped.abs_diff(missing);
     assert!(beside_events < 10, "{missing} events are missing: {report}");

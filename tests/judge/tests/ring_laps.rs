@@ -40,7 +40,7 @@ fn all_forms_of_events_are_readable_in_what_is_left() {
     }
 }
 
-/// Two chunks or more. If there were one, it might have only a few bytes.
+/// Each ring holds two chunks or more. The newest chunk alone might have only a few bytes.
 #[test]
 fn a_ring_of_a_few_chunks_has_its_newest_chunks_readable() {
     for size_kb in [8, 12, 16, 32] {
@@ -110,7 +110,7 @@ fn record(number: i64) {
 /// missing from their events. Returns the number of sequences.
 fn check_rounds(verdict: &Verdict, rounds: i64) -> usize {
     let tracks = Tracks::of(verdict);
-    // A sequence without such an event has less than its last round left.
+    // Leaves out sequences without an event `outer`: less than their last round is left.
     let outers = verdict.events_named("outer");
     let sequences: BTreeSet<_> = outers.map(|event| event.sequence_id).collect();
     for &sequence in &sequences {

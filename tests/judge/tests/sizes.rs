@@ -56,8 +56,7 @@ fn span_with_known_name_takes_24_bytes_plus_timestamps() {
         if !decoded.has_track_event() {
             continue;
         }
-        // The first event after a start is older than the start, so it has an absolute timestamp.
-        // The first begin defines the names.
+        // Leave out the first event after each start, and each begin that defines the names.
         if mem::take(&mut is_first) || decoded.interned_data.is_some() {
             larger += 1;
             continue;

@@ -124,13 +124,15 @@ fn round(sum: &mut Totals) {
         // Relaxed: a flag that orders no other memory.
         let goes_on = || !is_over.load(Ordering::Relaxed);
         scope.spawn(move || {
-            // A snapshot empties the other buffer, so it is taken only after the buffer was full.
+            // A snapshot of the other session empties its buffer (`transfer_on_clone`), so take one
+            // only after that buffer was full.
             let was_full = || {
                 let accounts = other_control.stats().sequences;
                 accounts.iter().any(|account| account.discarded > 0)
             };
             while goes_on() {
-                // The snapshot locks the buffer while it copies it, so writers wait as for a slow service.
+                // The buffer is locked while the snapshot copies it, so writers have to wait, as
+                // they would for a slow service.
                 check_snapshot(ring_control);
                 snapshots.fetch_add(1, Ordering::Relaxed);
                 if was_full() {

@@ -36,7 +36,9 @@ impl Tracing {
     }
 }
 
-// SAFETY: it calls the system's allocator, after tracing.
+// SAFETY: each call is passed on to the system's allocator. Tracing before it does not unwind: it
+// records only numbers. Allocations of the tracer itself do not recurse, because a trace point
+// inside of another one only counts.
 unsafe impl GlobalAlloc for Tracing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::trace(layout);

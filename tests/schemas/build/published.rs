@@ -104,7 +104,8 @@ pub(crate) fn protobuf(packages: &Packages, out_dir: &Path) -> Result<Schema> {
     }
     Ok(Schema {
         name: "protobuf",
-        // Takes the well-known types from the same package, because those inside of the parser have another version.
+        // Takes the well-known types from the same package, because those inside of the parser have
+        // another version.
         includes: vec![folder, package.join("src")],
         files,
     })

@@ -40,7 +40,7 @@ pub(crate) struct Method {
     pub(crate) target: Target,
 }
 
-/// What a method does, by the first word of its documentation.
+/// The action of a method, according to the first word of its documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verb {
     /// Appends a value or an element, or a message in a closure.

@@ -122,7 +122,7 @@ impl Schema {
     ///
     /// # Panics
     ///
-    /// If one has none.
+    /// If a message type or enum has no generated code.
     pub fn nothing_is_left_out(&self) {
         let declared: BTreeSet<(String, String)> = self
             .messages()
@@ -147,7 +147,7 @@ impl Schema {
     ///
     /// # Panics
     ///
-    /// If it is not.
+    /// If the library reads something else.
     pub fn library_reads_what_we_write(&self) {
         self.exchange(|driver, of, message| {
             let expected = canonical(message, of);
@@ -164,7 +164,7 @@ impl Schema {
     ///
     /// # Panics
     ///
-    /// If it is not.
+    /// If the decoder reads something else.
     pub fn we_read_what_the_library_writes(&self) {
         self.exchange(|driver, of, message| {
             let bytes = to_foreign(message, of).encode_to_vec();
@@ -211,12 +211,12 @@ impl Schema {
         })
     }
 
-    /// Asserts that both sides read the elements of repeated fields in order, if only some of them
-    /// are packed.
+    /// Asserts that both sides read the elements of a repeated field in order, even if only some of
+    /// the elements are packed.
     ///
     /// # Panics
     ///
-    /// If they are not.
+    /// If a side reads other elements, or another order.
     pub fn packed_and_unpacked_elements_mix(&self) {
         let flipped = self.with_packed_flipped();
         let mut fields = 0;
@@ -271,11 +271,12 @@ impl Schema {
         DescriptorPool::from_file_descriptor_set(descriptors).expect("only options have changed")
     }
 
-    /// Asserts that a oneof, if several members were written, is the last of them.
+    /// Asserts that the value of a oneof is the member that was written last, if several were
+    /// written.
     ///
     /// # Panics
     ///
-    /// If it is not.
+    /// If a side reads another member.
     pub fn last_member_of_a_oneof_counts(&self) {
         let mut members = 0;
         for (driver, of, mut random) in self.drivers() {
@@ -311,7 +312,7 @@ impl Schema {
     ///
     /// # Panics
     ///
-    /// If they are not.
+    /// If an enum has others.
     pub fn enums_have_their_values(&self) {
         let mut values = 0;
         for driver in self.enums {

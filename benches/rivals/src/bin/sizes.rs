@@ -13,7 +13,8 @@ const SPANS: u32 = 100_000;
 const TEXT: &str = "sixteen bytes ..";
 
 fn main() {
-    // A process can record only once with each SDK: an argument chooses spans with or without arguments.
+    // A process can record only once with each SDK. So an argument chooses whether the spans have
+    // arguments.
     let with_arguments = std::env::args().nth(1).as_deref() == Some("args");
     size::<Tracezero>(with_arguments);
     size::<PerfettoSdk>(with_arguments);

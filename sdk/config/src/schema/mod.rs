@@ -1,5 +1,5 @@
-//! The fields of a configuration, as the schema declares them. `tests/schema_table.rs` generates
-//! the table.
+//! The fields of a configuration, as the schema declares them. `table.rs` lists them;
+//! `tests/schema_table.rs` generates that file.
 
 /// The type of a message.
 #[derive(Debug)]

@@ -284,7 +284,7 @@ fn double(value: &Value) -> Option<f64> {
     let number = digits.strip_suffix(['f', 'F']).unwrap_or(digits);
     let number = match number.bytes().next()? {
         b'0'..=b'9' | b'.' => number,
-        // Keep the `f` of `inf`, which is no suffix.
+        // `inf` also ends with `f`, but that `f` is not a suffix: keep it.
         _ => digits,
     };
     let magnitude = f64::from_str(number).ok()?;

@@ -145,7 +145,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses one value. Only a message needs no colon in front.
+    /// Parses one value. A message needs no colon in front; every other value needs one.
     fn value(&mut self, has_colon: bool, depth: usize) -> Result<Value, ConfigError> {
         let close = match self.next.0 {
             Token::Symbol('{') => '}',
@@ -192,8 +192,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns true if the name means a floating-point number, such as `inf`. No value of an enum has
-/// such a name.
+/// Returns true if the name means a floating-point number, such as `inf`. The name cannot mean the
+/// value of an enum, because the schema has no enum value with such a name.
 fn is_float_name(name: &str) -> bool {
     ["inf", "infinity", "nan"]
         .iter()

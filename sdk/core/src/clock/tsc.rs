@@ -131,9 +131,9 @@ fn check_processor() -> Result<(), TscError> {
     }
 }
 
-/// Checks that the kernel trusts the counter: then it has the same value on all processors. The
-/// kernel itself may use another clock; in virtual machines it often does. `clocks` is the content
-/// of [`CLOCKS_OF_SYSTEM`].
+/// Checks that the kernel trusts the counter: then the counter has the same value on all
+/// processors. The kernel itself may use another clock; in virtual machines it often does. `clocks`
+/// is the content of [`CLOCKS_OF_SYSTEM`].
 fn check_system(clocks: io::Result<String>) -> Result<(), TscError> {
     let clocks = clocks.map_err(TscError::SystemClocks)?;
     if clocks.split_whitespace().any(|clock| clock == "tsc") {

@@ -93,7 +93,8 @@ impl Backing {
         // SAFETY: the offset is inside the mapping.
         let start = unsafe { self.address(offset_bytes) };
         // SAFETY: valid for writes by B1, and exclusive by the caller's promise. `bytes` does not
-        // overlap: if it were a slice of the mapping, that would be an access by other code.
+        // overlap the written bytes: reading `bytes` would be another access to them, which the
+        // caller excludes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
     }
 }

@@ -82,8 +82,9 @@ pub struct WritableChunk {
 enum NextFragment {
     /// No fragment has begun.
     Uncounted,
-    /// No fragment has begun, but the count already covers the next one. There is only room for an
-    /// empty packet, so no packet may begin.
+    /// No fragment has begun, but the count already covers the next one. No packet may begin: the
+    /// chunk has too little room, or as many packets as it may have. At least one byte is free,
+    /// which an empty packet takes.
     CountedLast,
     /// No fragment has begun, but the count already covers the next one. A packet may begin.
     Counted,
@@ -252,8 +253,8 @@ impl WritableChunk {
     ///
     /// # Safety
     ///
-    /// The fragment is at the start of the writable range, with its size in front. Both together
-    /// take `fragment_bytes`.
+    /// The size of the fragment, and then its bytes, are written directly behind the finished
+    /// fragments. Together they take `fragment_bytes`.
     #[inline]
     pub unsafe fn end_fragment(&mut self, fragment_bytes: usize) {
         if self.is_open() {
@@ -568,7 +569,8 @@ impl<'m> ReadableChunk<'m> {
         header.packets.store(0, Ordering::Release);
         for offset_bytes in mapping.headers_in_payload(self.extent) {
             // SAFETY: the bytes are payload of this chunk, which only the owner of this handle
-            // accesses (R1, R2). No slice of it exists, since this borrows the handle mutably.
+            // accesses (R1, R2). No slice of the payload exists: it would borrow the handle, which
+            // `&mut self` excludes.
             unsafe { mapping.backing.write(offset_bytes, &[0; 4]) };
         }
         let word = mapping

@@ -149,8 +149,9 @@ pub struct ChunkPlace {
     pub chunk_index: u8,
 }
 
-/// The number of fragments that have begun in a chunk, and the chunk's flags. They are the last two
-/// bytes of the chunk's header, and are always stored together.
+/// The fragment count of a chunk, and the chunk's flags. They are the last two bytes of the chunk's
+/// header, and are always stored together. In a chunk that is being written, the count may include
+/// one fragment that is open or has not begun.
 ///
 /// ```text
 ///  15        10 9              0

@@ -1,9 +1,9 @@
 //! Models of every hand-over of chunks. Loom runs each model under all interleavings that it finds:
 //! `RUSTFLAGS="--cfg loom" cargo test -p tracezero-core --lib --release loom`.
 //!
-//! Loom only notices a conflict between a load and an exchange if the exchange comes first in its
-//! first run of the model. The main thread runs first, so each model writes on its main thread and
-//! reads on another thread.
+//! Loom only notices a conflict between a load and an exchange if the exchange comes first when
+//! loom runs the model for the first time. The main thread runs first then. So each model writes on
+//! its main thread, and reads on another thread.
 
 use loom::sync::Arc;
 use loom::thread;

@@ -1,8 +1,8 @@
 //! The shared memory buffer as a whole: its geometry, and one handle for each side.
 //!
 //! The producer's handle takes chunks for writing, and can be cloned. The service's handle reads,
-//! frees and scrapes chunks. There is only one service's handle, and scraping borrows it mutably.
-//! So no chunk is freed and taken again while it is being scraped.
+//! frees and scrapes chunks. The service has only one handle, and scraping borrows it mutably. So
+//! no chunk is freed, and then taken again, while it is being scraped.
 //!
 //! The service's side loads each number from shared memory only once, and checks it before it uses
 //! it. So no page word and no index leads to a place outside of the memory (`Geometry::extent`).
@@ -231,7 +231,8 @@ pub(super) struct Mapping {
 impl Mapping {
     pub(super) fn page_word(&self, page_index: u32) -> Option<&AtomicU32> {
         let offset_bytes = self.geometry.page_offset_bytes(page_index)?;
-        // SAFETY: a page starts at the offset, by invariant M1.
+        // SAFETY: the page exists, as `page_offset_bytes` has checked. So it starts at this offset
+        // of the mapping (M1).
         Some(unsafe { self.backing.page_word(offset_bytes) })
     }
 

@@ -50,10 +50,10 @@
 //! One exchange of the page word sets the page's layout and takes its first chunk. The page keeps
 //! the layout until its last chunk is free.
 //!
-//! Memory of another process is not supported. The service's side is prepared for it as far as it
-//! reads each number only once and checks it. But it lends out payloads as slices, which is sound
-//! only while both sides run this code. For memory that another process can write,
-//! [`ReadableChunk::payload`] would have to copy.
+//! Memory that another process can write is not supported. The service's side is prepared for such
+//! memory in one respect: it reads each number only once, and checks the number. But the service's
+//! side lends out payloads as slices, which is sound only while both sides run this code. For
+//! memory of another process, [`ReadableChunk::payload`] would have to copy.
 
 // The format and the memory.
 pub mod layout; // sizes, offsets, header words

@@ -2,10 +2,11 @@
 //!
 //! There is no data race with trace writers that go on writing, for these reasons:
 //!
-//! 1. The scraper only reads bytes of finished fragments. A trace writer raises the packet count,
-//!    with a release store, when it opens the fragment after a finished one. The scraper loads the
-//!    count with acquire, and leaves out the last fragment that the count covers. So all writes to
-//!    the bytes of the other fragments happened before the load.
+//! 1. The scraper only reads bytes of finished fragments. A trace writer counts a fragment, with a
+//!    release store, only when all earlier fragments are finished. The scraper loads the count with
+//!    acquire, and leaves out the last fragment that the count covers. So all writes to the bytes
+//!    of the other fragments happened before the load. In a Complete chunk, all fragments are
+//!    finished: their writes happened before the acquire load that saw this state.
 //! 2. These bytes are not written again while the chunk is in use. Patches change the service's
 //!    copy, not the chunk.
 //! 3. The chunk stays in use during the scrape. Only the service frees chunks, through

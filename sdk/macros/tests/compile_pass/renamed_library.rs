@@ -1,5 +1,5 @@
-//! The attribute works with another path for the library, also if another library's macro writes
-//! it.
+//! The attribute and the derive macro work with another path for the library. A macro of another
+//! library may write the attribute.
 
 #![deny(warnings)]
 

@@ -642,8 +642,8 @@ fn a_packet_of_any_size_arrives_whole_at_any_place_in_a_chunk() {
     }
 }
 
-/// Returns a packet of the second kind above with its lengths in the shortest form; others
-/// unchanged.
+/// Returns a packet with nested messages (field 2, see the test above) with its lengths in the
+/// shortest form, and any other packet unchanged.
 fn without_redundant_lengths(packet: &[u8]) -> Vec<u8> {
     let bytes = |field, bytes| {
         let decoder = protozero::Decoder::new(bytes);

@@ -26,7 +26,7 @@ use crate::trace_state::TraceState;
 /// counted.
 pub const FINDINGS_PER_RULE: u64 = 1000;
 
-/// The sequence of the service's own packets.
+/// The id of the sequence of the service's own packets.
 const SERVICE: u32 = 1;
 
 /// The result of a check.
@@ -45,8 +45,8 @@ pub struct CheckSummary {
     pub errors: u64,
     /// The number of findings of [`Level::Note`].
     pub notes: u64,
-    /// The number of errors and notes that were not reported, because there were more than
-    /// [`FINDINGS_PER_RULE`].
+    /// The number of errors and notes that were not reported, because their rule had more than
+    /// [`FINDINGS_PER_RULE`] findings.
     pub not_reported: u64,
 }
 
@@ -116,7 +116,7 @@ impl<F: FnMut(&Finding)> Reporter<F> {
 struct Checker<F> {
     report: Reporter<F>,
     sequences: SequenceStates,
-    /// True if packets of any sequence, or the beginning of a sequence, are missing so far.
+    /// True if the trace so far lacks packets, or the beginning of a sequence.
     has_losses: bool,
     tracks: TrackUses,
     nesting: Nesting,
@@ -253,7 +253,8 @@ impl<F: FnMut(&Finding)> Checker<F> {
                     table.name()
                 ),
             ),
-            // `References::of` finds this again, together with all other faults of the event.
+            // Not reported here: `References::of` finds this fault again, and reports the first
+            // fault of each event.
             Anomaly::IidUnknown { .. } => return,
             Anomaly::UntiedClock { clock_id } => (
                 Rule::Clock,
@@ -326,7 +327,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
     }
 
     /// Checks that a packet which depends on earlier packets says so in its flags. Otherwise a
-    /// reader that missed some of the earlier packets would decode it wrongly.
+    /// reader that missed some of the earlier packets would decode the packet wrongly.
     fn dependence(
         &mut self,
         at: PacketRef,
@@ -430,7 +431,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
             seen.is_skipping = true;
             text += "; later ones of its sequence are, too, until its state is cleared";
         } else if at.sequence_id == 0 {
-            // `head` has reported that it belongs to no sequence.
+            // `head` has already reported that the packet has no sequence id.
             return;
         }
         self.add_finding(at, level, Rule::IncrementalState, text);

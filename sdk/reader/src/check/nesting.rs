@@ -15,7 +15,7 @@ pub(super) struct Nesting {
     slices: Slices<()>,
     /// For each track, the sequence that wrote its last event, and the time of that event.
     last: Vec<(u32, u64)>,
-    /// The number of ends without a begin that losses explain.
+    /// The number of ends whose begin may be among lost packets.
     lost_begins: u64,
 }
 
@@ -75,7 +75,8 @@ impl Nesting {
         (*sequence_id, *last_ns) = (event.sequence_id, event.timestamp_ns);
     }
 
-    /// Checks what remains at the end of the trace.
+    /// Reports the slices that are still open at the end of the trace, and how many slices and
+    /// events could not be checked.
     pub(super) fn finish(
         &mut self,
         tracks: &TrackTable,
@@ -115,14 +116,14 @@ impl Nesting {
         }
     }
 
-    /// Returns the number of ends without a begin that losses explain.
+    /// Returns the number of ends whose begin may be among lost packets.
     pub(super) const fn lost_begins(&self) -> u64 {
         self.lost_begins
     }
 }
 
-/// Adds an event to the slices. Returns the number of ends (0 or 1) whose begin is missing because
-/// of losses.
+/// Adds an event to the slices. Returns the number of ends (0 or 1) whose begin may be among lost
+/// packets.
 fn pair(
     slices: &mut Slices<()>,
     event: &EventHead,

@@ -21,7 +21,7 @@ pub(super) enum Fault {
 /// The references of an event, and its first fault.
 #[derive(Debug, Default)]
 pub(super) struct References {
-    /// The first fault. An event usually has one cause of several faults.
+    /// The first fault. Further faults of an event usually have the same cause.
     pub(super) fault: Option<Fault>,
     /// True if the event uses interned ids.
     pub(super) has_iids: bool,

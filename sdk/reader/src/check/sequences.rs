@@ -7,8 +7,8 @@ use std::hash::BuildHasherDefault;
 
 use crate::tracks::UuidHasher;
 
-/// The maximum number of sequences that are stored, which take about 200 MiB. Of further ones, only
-/// single packets are checked.
+/// The maximum number of sequences that are stored, which take about 200 MiB. Packets of further
+/// sequences are checked one by one.
 const SEQUENCES_MAX: usize = 8 << 20;
 
 /// The sequences of a trace.
@@ -23,9 +23,10 @@ pub(super) struct SequenceStates {
 /// The state of one sequence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SequenceState {
-    /// True if the sequence itself reports lost packets. Damage is not considered.
+    /// True if the sequence reports lost packets, or if its beginning is missing. Damage does not
+    /// set this field.
     pub(super) has_losses: bool,
-    /// True if a finding has said that its packets are skipped, behind a loss.
+    /// True if a finding has said that packets of the sequence are skipped, behind a loss.
     pub(super) is_skipping: bool,
     /// The number of damaged places before its first packet.
     damages_before: u32,
@@ -68,8 +69,8 @@ impl SequenceStates {
         self.damages = self.damages.saturating_add(1);
     }
 
-    /// Returns true if packets of a sequence may be missing before the current one. That is also
-    /// true of a sequence for which there was no room.
+    /// Returns true if packets of a sequence may be missing before the current packet. Also returns
+    /// true for a sequence whose state is not stored, for want of room.
     pub(super) fn has_losses(&self, id: u32) -> bool {
         match self.seen.get(&id) {
             Some(seen) => seen.has_losses || seen.damages_before < self.damages,

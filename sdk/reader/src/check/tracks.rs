@@ -10,7 +10,7 @@ use crate::place::PacketPlace;
 use crate::record::TrackRecord;
 use crate::tracks::{TrackId, TrackKind, TrackTable};
 
-/// The packet of the first use of a track.
+/// A packet that uses or describes a track.
 #[derive(Clone, Copy, Debug)]
 struct PacketRef {
     place: PacketPlace,
@@ -124,7 +124,8 @@ impl TrackUses {
         names: &NameTable,
         report: &mut impl FnMut(Finding),
     ) {
-        // Sort by place in the file first, then format one by one: there may be millions.
+        // Sort by place in the file first, then format one by one: there may be millions of faults,
+        // whose texts would take much memory.
         let mut faulty = Vec::new();
         for (id, uses) in &self.undescribed {
             for (is_value, seen) in [(false, uses.for_slices), (true, uses.for_values)] {

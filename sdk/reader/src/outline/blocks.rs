@@ -30,7 +30,7 @@ pub(super) fn text_of(contents: Contents<'_>, tracks: &TrackTable, names: &NameT
     .of(None, 0);
     let is_process = |block: &Block| block.rank == Rank::Process;
     match blocks.iter().filter(|block| is_process(block)).count() {
-        // The only one needs no name.
+        // A single process needs no name.
         1 => {
             let process = blocks.iter().position(is_process).unwrap_or_default();
             let Block { own, nested, .. } = blocks.remove(process);
@@ -147,7 +147,7 @@ impl Blocks<'_> {
     }
 }
 
-/// Prints blocks sorted by rank and label. Equal ones become one, with a count.
+/// Prints blocks sorted by rank and label. Equal blocks become one, with a count.
 fn write_blocks(blocks: Vec<Block>, depth: usize) -> String {
     let mut written: Vec<(Rank, String, String)> = blocks
         .into_iter()

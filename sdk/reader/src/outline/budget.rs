@@ -3,7 +3,8 @@
 /// The maximum number of open slices on all tracks together. Further ones are left out.
 const OPEN_MAX: usize = 1 << 16;
 
-/// The maximum number of different names of siblings that are only counted, over all tracks.
+/// The maximum number of different names under which left-out siblings are counted, over all
+/// tracks.
 pub(super) const NAMES_MAX: usize = 1 << 16;
 
 /// The maximum size of the texts of all nodes.
@@ -21,7 +22,7 @@ pub(super) struct Budget {
 pub(super) struct Size {
     pub(super) nodes: usize,
     pub(super) text_bytes: usize,
-    /// The number of names of siblings that are only counted.
+    /// The number of names under which left-out siblings are counted.
     pub(super) names: usize,
 }
 

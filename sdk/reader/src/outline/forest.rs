@@ -1,14 +1,14 @@
 //! The trees of all tracks, in which the polls of a future are joined with the future's span.
 //!
-//! The span of a future is a slice on a track that is no thread's. Each poll of the future is a
-//! slice of the same name on a thread. A flow begins with the future's span and goes through the
+//! The span of a future is a slice on a track that belongs to no thread. Each poll of the future is
+//! a slice of the same name on a thread. A flow begins with the future's span and goes through the
 //! polls. Only the first poll may lack the flow; it is recognized because it begins exactly one
 //! nanosecond after the span.
 //!
 //! Polls are left out of the outline. Slices that a thread recorded during a poll are put into the
-//! future's span. The future's span itself is put into the span around it on the tracks above its
-//! own, or else into the span in which it was polled first. So the outline does not depend on which
-//! threads a runtime chose.
+//! future's span. The future's span itself is put into the innermost span that is open on a track
+//! above the future's track, or else into the span in which the future was polled first. So the
+//! outline does not depend on which threads a runtime chose.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -163,7 +163,7 @@ impl Forest {
         }
     }
 
-    /// Adds a slice that was open to the slice around it.
+    /// Adds a slice that was removed from the open slices to the slice around it.
     fn put(&mut self, tracks: &TrackTable, track: TrackId, slice: OpenSlice) {
         let position = Position {
             track,
@@ -250,8 +250,8 @@ impl Forest {
         future.is_some_and(|future| future.node.is_called(name))
     }
 
-    /// Returns a flow of the future whose first poll is a slice on a thread that begins now and has
-    /// no flow itself.
+    /// Finds the future whose first poll is the slice of this name that begins at `timestamp_ns` on
+    /// a thread, without a flow. Returns a flow of this future.
     fn future_of_first_poll(&self, timestamp_ns: u64, name: &str) -> Option<u64> {
         let mut fresh = self.fresh.right_before(timestamp_ns);
         fresh.find(|flow| {

@@ -42,9 +42,9 @@ pub(super) enum Open {
 pub(super) struct OpenSlice {
     pub(super) node: Node,
     pub(super) begin_ns: u64,
-    /// The flows of its begin, if it may be the span of a future.
+    /// The flows of the begin event, if the slice may be the span of a future.
     pub(super) flows: Box<[u64]>,
-    /// The first poll, if it is the span of a future.
+    /// The first poll, if the slice is the span of a future.
     pub(super) first_poll: Option<FirstPoll>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct OpenSlice {
 pub(super) struct FirstPoll {
     /// The slice that the poll was in, if any.
     pub(super) polled_in: Option<Position>,
-    /// True if it was in a poll of another future.
+    /// True if the first poll was in a poll of another future.
     pub(super) is_in_poll: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) enum SiblingOrder {
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Siblings {
     nodes: Vec<Node>,
-    /// The nodes in any order, sorted.
+    /// The nodes with [`SiblingOrder::AnyOrder`], sorted.
     tasks: Vec<Node>,
     /// The number of nodes of each name that were left out.
     left_out: BTreeMap<String, u64>,
@@ -169,7 +169,7 @@ impl Tree {
         slices.find(|(_, begin_ns)| *begin_ns <= timestamp_ns)
     }
 
-    /// Returns the open slice at this depth. `None` if there is a poll.
+    /// Returns the open slice at this depth. Returns `None` if a poll is open there.
     pub(super) fn slice(&self, depth: usize) -> Option<&OpenSlice> {
         match self.open.get(depth)? {
             Open::Slice(slice) => Some(slice),

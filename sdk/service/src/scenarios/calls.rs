@@ -32,8 +32,8 @@ fn session_of(world: &World, owner: Arc<dyn SessionOwner>) -> SessionId {
     world.service.enable(request).unwrap()
 }
 
-/// A producer whose other thread reports that a data source has stopped. The call waits for that
-/// thread.
+/// A producer that reports from another thread that a data source has stopped. The service's call
+/// waits for that thread.
 #[derive(Default)]
 struct DelegatingProducer {
     endpoint: Mutex<Weak<ProducerEndpoint>>,

@@ -231,7 +231,8 @@ impl World {
         })
     }
 
-    /// Begins a clone of `source` for the user `uid`. Flushes must be answered before it is done.
+    /// Begins a clone of `source` for the user `uid`. The clone is not done before flushes are
+    /// answered.
     pub(super) fn begin_clone(&self, source: CloneSource, uid: u32) -> PendingClone {
         self.begin_clone_into(source, uid, None, None)
     }

@@ -1,6 +1,6 @@
 //! Tests of what the service does for producers and for owners of sessions. They follow Perfetto's
-//! own tests as listed in `tracing-service.md`, section 6. `README.md` in this folder maps its
-//! numbers to tests.
+//! own tests of its service. `README.md` in this folder numbers Perfetto's tests, and names the
+//! test here for each of them.
 //!
 //! Time advances only when a test advances it, and everything happens on the test's own thread.
 

@@ -17,13 +17,14 @@ pub(super) struct Account {
 
 /// The part of an account that both committing and evicting a chunk use, in one cache line. With
 /// many sequences, the committed chunk and the evicted chunk belong to different sequences, and
-/// neither account is in the cache.
+/// neither account is in the cache. So each of the two accounts costs one cache miss.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct HotAccount {
     pub(super) producer_id: ProducerId,
     pub(super) writer_id: WriterId,
-    /// The client as it was when the sequence was created, or created again after it was forgotten.
+    /// The client that came with the first chunk, or with the first chunk after the sequence was
+    /// forgotten.
     pub(super) client: ClientIdentity,
     /// The number of packets that were evicted before they were read.
     pub(super) overwritten: u64,

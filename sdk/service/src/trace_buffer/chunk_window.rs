@@ -5,8 +5,8 @@ use tracezero_core::ids::ChunkId;
 
 use super::sequence::ConsumedChunk;
 
-/// The chunks of one sequence whose packets were read, evicted or refused, and so counted, among
-/// those that may come again.
+/// The latest chunks of one sequence, and which of them were counted. A chunk was counted if its
+/// packets were read, evicted or refused.
 ///
 /// A chunk is copied twice only if it was scraped, so it was still in the shared memory of its
 /// producer. Therefore a chunk that may come again is one of the writer's latest. Chunks older than

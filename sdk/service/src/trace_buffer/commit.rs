@@ -93,7 +93,8 @@ impl DeclaredFragments {
         if self.is_complete || self.fragments == 0 {
             return self;
         }
-        // The writer may still change the last fragment. These flags describe only that one.
+        // The writer may still change the last fragment. These flags describe only the last
+        // fragment.
         const OF_LAST: ChunkFlags =
             ChunkFlags::LAST_PACKET_CONTINUES.union(ChunkFlags::NEEDS_PATCHING);
         Self {
@@ -110,10 +111,10 @@ impl TraceBuffer {
     /// Chunks that cannot be stored are counted in [`TraceBuffer::stats`]. Packets that are lost
     /// with them are counted in [`TraceBuffer::packet_counts`].
     //
-    // This wrapper is inlined, so that the fields are passed in registers. Through memory, the
-    // compiler would read neighboring fields with one load, and no store buffer forwards several
-    // stores to one load. So each commit would wait until the stores of the previous one, a whole
-    // chunk, are done.
+    // This wrapper is inlined, so that the fields are passed in registers. If they were passed
+    // through memory, the compiler would read neighboring fields with one load, and no CPU forwards
+    // several stores from its store buffer to one load. So the load would wait until all earlier
+    // stores have reached the cache, among them the copy of the previous chunk.
     #[inline]
     pub fn commit_chunk(&mut self, untrusted: &UntrustedChunk<'_>) {
         let declared = DeclaredFragments {
@@ -173,8 +174,8 @@ impl TraceBuffer {
             id,
             sequence,
             payload,
-            // Both numbers fit into 16 bits: the payload is at most as long as what is reserved for
-            // it, and each packet that begins has at least one byte.
+            // These numbers fit into 16 bits: the payload is at most `reserved_bytes` long, and
+            // each packet that begins takes at least one byte of the payload, for its size.
             payload_bytes: scan.len_bytes as u16,
             last_fragment_bytes: scan.last_bytes as u16,
             reserved_bytes,
@@ -230,7 +231,8 @@ impl TraceBuffer {
                 return Admission::Settled;
             }
         }
-        // Do this before evicting, which could destroy the chunk that is to be rewritten.
+        // Look for an earlier copy before evicting, which could destroy the copy that is to be
+        // rewritten.
         let sequence = &self.sequences[chunk.sequence];
         match sequence.back() {
             Some(newest) if !is_newer(chunk.id, newest.id) => match sequence.find(chunk.id) {
@@ -256,8 +258,8 @@ impl TraceBuffer {
         let front = self.sequences[chunk.sequence].front();
         // Relocate a drained slot: it may lie right ahead of the write cursor, where its new
         // packets would be overwritten before anyone could read them. A discarding buffer never
-        // overwrites. An incomplete chunk stays where it is for half a lap, because its slot has
-        // room for all that it can grow to.
+        // overwrites. A chunk that is still incomplete is relocated only if the write cursor is
+        // less than half the capacity away: its slot has room for all that the chunk can grow to.
         let is_soon_overwritten =
             self.ring.bytes_ahead(slot.offset) < self.ring.capacity_bytes() / 2;
         if slot.is_incomplete
@@ -359,8 +361,8 @@ impl TraceBuffer {
         self.account_refused(chunk, refusal);
     }
 
-    /// Counts the packets that are lost with a refused chunk: those that begin in it, except for
-    /// those that an earlier copy of it brought.
+    /// Counts the packets that are lost with a refused chunk: the packets that begin in the chunk,
+    /// except for those that came with an earlier copy of the chunk.
     #[cold]
     fn account_refused(&mut self, chunk: &RefusedChunk<'_>, refusal: Refusal) {
         let present = self.sequences[chunk.sequence].find(chunk.id);

@@ -50,7 +50,7 @@ impl TraceBuffer {
     /// // Each chunk takes 32 bytes, so there is room for 128 of them.
     /// for chunk_id in 0..129 {
     ///     buffer.commit_chunk(&UntrustedChunk {
-    ///         producer_id: ProducerId(1),
+    ///         producer_id: ProducerId::new(1),
     ///         client: ClientIdentity::default(),
     ///         writer_id: WriterId(1),
     ///         chunk_id: ChunkId(chunk_id),
@@ -108,8 +108,8 @@ impl TraceBuffer {
         true
     }
 
-    /// Removes the oldest segment of a growing ring if everything in it and in the next one was
-    /// read. Returns whether it did.
+    /// Removes the oldest segment of a growing ring if everything in that segment and in the next
+    /// one was read. Returns true if a segment was removed.
     ///
     /// The segment's slots must be the oldest ones. So nothing is removed while slots are ahead of
     /// the write cursor in its own segment.
@@ -137,7 +137,7 @@ impl TraceBuffer {
         true
     }
 
-    /// Evicts the chunks in the next `size_bytes` behind the write cursor.
+    /// Evicts the chunks in the next `size_bytes` ahead of the write cursor.
     #[inline]
     pub(super) fn clear_ahead(&mut self, size_bytes: u32) {
         let mut missing_bytes = size_bytes;

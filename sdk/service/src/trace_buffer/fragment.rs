@@ -53,9 +53,9 @@ fn size_header_at(payload: &[u8], offset: usize) -> Option<(u64, usize)> {
     if let Some(head) = payload[offset..].first_chunk::<4>() {
         let head = u32::from_le_bytes(*head);
         let ends = !head & 0x8080_8080;
-        // The next fragment starts behind this one, so the next step waits for this one. Do not
-        // branch between sizes of one byte and of two bytes, because they alternate at random if
-        // packets have about 128 bytes.
+        // The size says where the next fragment starts, so a misprediction here delays all further
+        // steps. Do not branch between sizes of one byte and of two bytes, because they alternate
+        // at random if packets have about 128 bytes.
         if ends & 0x8080 != 0 {
             let is_short = head & 0x80 == 0;
             let both = (head & 0x7f) | (head & 0x7f00) >> 1;
@@ -141,17 +141,18 @@ impl FragmentKind {
 /// The way in which a scan over the declared fragments ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScanEnd {
-    /// It found all declared fragments.
+    /// The scan found all declared fragments.
     Complete,
-    /// It found the mark of a packet that its writer gave up.
+    /// The scan found the mark of a packet that its writer gave up.
     Aborted,
-    /// It found bytes that are not a fragment, or fewer fragments than declared.
+    /// The scan found bytes that are not a fragment, or fewer fragments than declared.
     Malformed,
 }
 
 /// The average size up to which fragments are scanned as short ones. Threads that record events
-/// write fragments of such sizes. With larger ones, branches would be mispredicted where sizes of
-/// one byte and of two alternate.
+/// write fragments of such sizes. With larger fragments, the loop for short ones would end at
+/// random places, where sizes of one byte and of two bytes alternate, and the CPU would mispredict
+/// that.
 const SHORT_ON_AVERAGE_BYTES: usize = 64;
 
 /// The number and extent of the valid fragments that a chunk declares.

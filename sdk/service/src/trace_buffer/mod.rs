@@ -1,11 +1,11 @@
 //! The central ring that receives chunks and returns whole packets.
 //!
-//! Each buffer of a tracing session is one of these. Chunks come from any number of writers. The
-//! packets of one writer of one producer form a *sequence*. A chunk holds *fragments*. Most
+//! Each buffer of a tracing session is a [`TraceBuffer`]. Chunks come from any number of writers.
+//! The packets of one writer of one producer form a *sequence*. A chunk holds *fragments*. Most
 //! fragments are whole packets, but the first may be the end of a packet that an earlier chunk
 //! began, and the last may be the begin of a packet that a later chunk continues. The reader gets
 //! whole packets: in order within each sequence, and roughly in order of commit across sequences.
-//! With each packet it learns what was lost before it.
+//! With each packet the reader gets the causes of the losses before that packet.
 //!
 //! ```text
 //!                               newest  oldest
@@ -29,17 +29,17 @@
 //!   chunk, its other fragments are read from later ones. A sequence *stalls* until the next read
 //!   cycle at a packet that still lacks patches or fragments, and behind a chunk that its writer
 //!   has not finished.
-//! - **Evicting** is like reading without stalls and without a reader. It must record what was
-//!   lost. Usually a chunk shares no packet with other chunks. Then it is evicted by its descriptor
-//!   alone, and its payload is not loaded into the cache. An
-//!   [observer](TraceBuffer::observe_overwrites) is the only reason to look at these packets.
+//! - **Evicting** consumes packets as reading does, but never stalls, and counts the packets as
+//!   lost. Usually a chunk shares no packet with other chunks. Then its descriptor (`slot.rs`) is
+//!   enough to evict it, so its payload is not loaded into the cache. Only an
+//!   [observer](TraceBuffer::observe_overwrites) makes evicting read the payload of such a chunk.
 //!
 //! Chunks usually come in order, but not when the service scrapes. A scrape copies chunks out of
-//! the shared memory in the order in which they lie there, some of them while their writers are
-//! still filling them. Those are *incomplete* and are committed again later. The second copy is
-//! stored in place of the first or, if the first was already read, at the write cursor
-//! (`commit.rs`). A scrape is over before anything is read. So an id that is missing between two
-//! chunks is a loss, and reading does not wait for it.
+//! the shared memory in the order in which they lie there. It also copies chunks that writers are
+//! still filling. Such a copy is *incomplete*, and the chunk is committed again later. The second
+//! copy is stored in place of the first. If the first copy was already read, the second one may be
+//! stored at the write cursor instead (`commit.rs`). A scrape is over before anything is read. So
+//! an id that is missing between two chunks is a loss, and reading does not wait for it.
 //!
 //! **Losses** are reported in two ways. The next packet in the sequence carries a [`LossMask`] with
 //! the causes, once. And each sequence has an exact account of its packets, [`PacketCounts`].
@@ -151,7 +151,8 @@ impl std::error::Error for BufferError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::TooLarge { .. } => None,
-            // `Display` prints the text of the source.
+            // `Display` prints the text of the source, so the chain goes on with the source's own
+            // source.
             Self::OutOfMemory { source, .. } => source.source(),
         }
     }
@@ -176,7 +177,7 @@ enum Intake {
 ///
 /// let mut buffer = TraceBuffer::new(64 * 1024, FillPolicy::Ring)?;
 /// buffer.commit_chunk(&UntrustedChunk {
-///     producer_id: ProducerId(1),
+///     producer_id: ProducerId::new(1),
 ///     client: ClientIdentity::default(),
 ///     writer_id: WriterId(1),
 ///     chunk_id: ChunkId(0),
@@ -191,7 +192,7 @@ enum Intake {
 ///     assert!(packet.loss().is_empty());
 ///     assert_eq!(packet.len_bytes(), 3);
 /// }
-/// let counts = buffer.packet_counts(ProducerId(1), WriterId(1)).unwrap();
+/// let counts = buffer.packet_counts(ProducerId::new(1), WriterId(1)).unwrap();
 /// assert_eq!((counts.read, counts.unread, counts.lost()), (2, 0, 0));
 /// # Ok::<(), tracezero_service::trace_buffer::BufferError>(())
 /// ```
@@ -273,8 +274,8 @@ impl TraceBuffer {
         }
     }
 
-    /// Creates a copy that can be read but not written. It refuses chunks and patches and counts
-    /// them.
+    /// Creates a copy that can be read but not written. The copy refuses chunks and patches, and
+    /// counts what it refuses.
     ///
     /// The copy holds the packets that are unread here. Its statistics of reading start at zero.
     /// Its packet counts start with the counts of this buffer, so packets that were read here count
@@ -357,10 +358,11 @@ impl TraceBuffer {
     }
 
     /// Applies patches to a chunk that was committed before. If `has_more_patches` is false, the
-    /// packet at the end of the chunk waits for no more of them.
+    /// packet at the end of the chunk waits for no more patches.
     ///
-    /// Returns false if the chunk is not in the buffer, or at the first patch that lies outside of
-    /// its fragments. Patches before that one stay applied.
+    /// Returns false if the chunk is not in the buffer, if the buffer is a clone, or if a patch
+    /// lies outside of the chunk's fragments. The patches before that patch stay applied, and those
+    /// behind it are ignored.
     pub fn patch_chunk(
         &mut self,
         producer_id: ProducerId,
@@ -436,7 +438,8 @@ impl TraceBuffer {
         let mut id = self.ring.first();
         while id != self.ring.end() {
             let slot = self.ring.slot(id);
-            // A chunk without fragments ends when it is removed, not when it is drained.
+            // A chunk without fragments is drained from the start, but counts as unread until it is
+            // removed.
             if slot.sequence.is_some() && (!slot.is_drained() || slot.payload_bytes == 0) {
                 unread.add(slot.size_bytes());
             }
@@ -462,11 +465,11 @@ impl TraceBuffer {
         }
     }
 
-    /// Returns the number of bytes in chunks that were neither read nor overwritten. This is
-    /// [`StorageBalance::unread`] without a look at each chunk.
+    /// Returns the number of bytes in chunks that were neither read nor overwritten. The result is
+    /// that of [`StorageBalance::unread`], but needs no look at each chunk.
     ///
-    /// It is not `bytes_written` less the bytes read and overwritten, because a chunk that was read
-    /// while its writer was filling it is read again.
+    /// Subtracting the bytes read and overwritten from `bytes_written` is not enough: a chunk that
+    /// was read while its writer was filling it is read again, and then counts twice as read.
     pub(crate) fn unread_bytes(&self) -> u64 {
         let begun_bytes = self.stats.bytes_written + self.storage.reopened.bytes;
         let ended_bytes = self.chunks_read().bytes
@@ -484,7 +487,7 @@ impl TraceBuffer {
         self.storage.read_before_clone + since_clone
     }
 
-    /// Returns the sizes of a writer's chunks; `None` if none was ever accepted.
+    /// Returns the sizes of a writer's chunks; `None` if no chunk of the writer was ever accepted.
     #[must_use]
     pub fn writer_histogram(
         &self,
@@ -567,8 +570,8 @@ impl TraceBuffer {
         u64::from(self.ring.peak_bytes())
     }
 
-    /// Takes the memory of removed segments. Freeing it is slow, so the caller does that without
-    /// the lock.
+    /// Takes the memory of removed segments. Freeing the memory is slow, so the caller does that
+    /// after it has released the lock of this buffer.
     pub(crate) fn take_removed_segments(&mut self) -> Vec<MmapMut> {
         self.ring.take_removed()
     }

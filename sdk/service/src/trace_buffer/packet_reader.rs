@@ -369,7 +369,8 @@ impl<'a> Run<'a> {
         self.origin
     }
 
-    /// Returns what was lost between the previous packet of this sequence and the first of these.
+    /// Returns what was lost between the previous packet of this sequence and the first packet of
+    /// the run.
     #[must_use]
     pub fn loss(&self) -> LossMask {
         self.loss

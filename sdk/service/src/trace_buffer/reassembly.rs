@@ -2,8 +2,8 @@
 //!
 //! Only the last fragment of a chunk can need patches. So a packet waits for patches only if its
 //! own fragment is the last one. Perfetto's own buffer also holds back a packet whose end lies in a
-//! chunk that waits for patches. While a thread is in the middle of a long packet, that holds back
-//! everything that the thread has written since.
+//! chunk that waits for patches. There, a thread in the middle of a long packet holds back earlier
+//! packets that are whole already.
 
 use tracezero_core::shm::layout::ChunkFlags;
 
@@ -27,9 +27,9 @@ pub(super) enum Reassembly {
 /// The reason why a packet that was begun can never be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Chunk ids are missing where its next fragment should be.
+    /// Chunk ids are missing where the packet's next fragment should be.
     Gap,
-    /// The bytes where its next fragment should be are not a fragment.
+    /// The bytes where the packet's next fragment should be are not a fragment.
     Corrupted,
     /// The next fragment begins another packet.
     BrokenChain,
@@ -95,9 +95,9 @@ impl TraceBuffer {
             }
             match self.ring.next_unread(chunk.slot) {
                 Unread::Fragment(fragment) => match fragment.kind {
-                    // Patches belong to the last fragment of a chunk, which this is. An `End` that
-                    // is followed by the begin of another packet does not wait for that packet's
-                    // patches.
+                    // Missing patches belong to the last fragment of a chunk. A `Continue` is the
+                    // only fragment of its chunk. An `End` needs no patches: if its chunk does,
+                    // they belong to a packet that begins behind the `End`.
                     FragmentKind::Continue if slot.flags.contains(ChunkFlags::NEEDS_PATCHING) => {
                         return Reassembly::NotYet;
                     }

@@ -8,13 +8,13 @@
 //! A growing ring consists of segments, each with its own mapping. The write cursor visits them in
 //! a circle. If the next segment has unread packets, a new segment is inserted before it.
 //!
-//! In Perfetto, a streamed buffer has a fixed size, and overwrites packets that are not yet in the
-//! file. Here it grows with the lag of the file, up to a limit, and frees segments that were read
-//! (`evict.rs`). Near the limit, writers first wait and only then drop packets (`reader_lag.rs`).
-//! All segments belong to one trace buffer. With a buffer for each segment, packets, patches and
-//! accounts would be split at the end of each segment. The reader maps the memory of the next
-//! segment in advance, so that writers need not. A writer that needs this memory earlier maps it
-//! itself.
+//! A ring whose session streams into a file can grow. In Perfetto, such a ring has a fixed size,
+//! and overwrites packets that are not yet in the file. Here the ring grows with the lag of the
+//! file, up to a limit, and frees segments that were read (`evict.rs`). Near the limit, writers
+//! first wait and only then drop packets (`reader_lag.rs`). All segments belong to one trace
+//! buffer. With a buffer for each segment, packets, patches and accounts would be split at the end
+//! of each segment. The reader maps the memory of the next segment in advance, so that writers need
+//! not. A writer that needs this memory earlier maps it itself.
 
 use std::collections::VecDeque;
 
@@ -74,8 +74,9 @@ fn map_memory(size_bytes: u32) -> std::io::Result<MmapMut> {
     let memory = MmapMut::map_anon(size_bytes as usize)?;
     #[cfg(target_os = "linux")]
     {
-        // Huge pages make the first lap several times faster and later laps a little faster. The
-        // page that is used only in part is small compared to memory of this size.
+        // Huge pages make the first lap of the write cursor several times faster and later laps a
+        // little faster. At most one huge page is used only in part, which is little compared to
+        // memory of this size.
         const HUGE_PAGES_FROM_BYTES: u32 = 8 << 20;
         if size_bytes >= HUGE_PAGES_FROM_BYTES {
             // A kernel without huge pages refuses this. Small pages work as well.
@@ -358,9 +359,10 @@ impl Ring {
         true
     }
 
-    /// Returns the slots of the segment at `position` ahead of the write cursor's, as its first
-    /// slot and the one behind its last. There must be no slot ahead of the write cursor in its own
-    /// segment, so that these segments have the oldest slots.
+    /// Returns the slots of the segment at `position` in `ahead`, or of the last segment if `ahead`
+    /// is shorter: the segment's first slot, and the slot behind its last. Returns `None` if no
+    /// segment is ahead. The write cursor's own segment must have no slot ahead of the cursor, so
+    /// that the oldest slots are those of the segments in `ahead`.
     pub(super) fn slots_of_segment_ahead(&self, position: usize) -> Option<(SlotId, SlotId)> {
         let mut id = self.slots.first();
         let mut first = id;
@@ -460,15 +462,15 @@ impl Ring {
         self.slots.get_mut(id)
     }
 
-    /// Returns the slot that starts `covered_bytes` behind the write cursor, if there is one. The
-    /// slots before it must have been covered already.
+    /// Returns the slot that starts `covered_bytes` ahead of the write cursor, if there is one. The
+    /// slots between the cursor and this slot must have been covered already.
     #[inline]
     pub(super) fn slot_ahead(&self, covered_bytes: u32) -> Option<SlotId> {
         (self.write_bytes + covered_bytes < self.used_end_bytes).then_some(self.slots.first())
     }
 
     /// Removes the oldest slot, which must be padding, for a chunk that covers `size_bytes` from
-    /// its start on. What remains of a larger slot becomes padding.
+    /// the start of the slot on. The rest of a larger slot becomes padding.
     pub(super) fn cover_slot_ahead(&mut self, size_bytes: u32) -> Covered {
         let slot = self.slots.pop_front();
         debug_assert!(slot.sequence.is_none());

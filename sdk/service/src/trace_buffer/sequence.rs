@@ -3,8 +3,9 @@
 //! Each loss is reported once, with the first packet behind it. Perfetto's own buffer has four
 //! defects here. It does not report a gap that is crossed within one read. An old gap can destroy a
 //! good packet. A read that is resumed reports a gap again. And aborts and overwrites can be
-//! reported before the place of the loss. If a conformance scenario records one of these defects,
-//! the scenario `ideal` of the same name is used instead.
+//! reported before the place of the loss. The scenarios in `tests/conformance/` were run on
+//! Perfetto's own buffer. If one of them shows such a defect, its twin with the attribute `ideal`
+//! takes its place.
 
 use std::num::NonZeroU32;
 
@@ -107,8 +108,8 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// Forgets the order of the sequence. Keeps only `last_consumed` if that chunk is to come
-    /// again, because then only the rest of the chunk is new.
+    /// Forgets the order of the sequence. If the last consumed chunk was incomplete, it is to come
+    /// again. Then `last_consumed` stays, because it says which part of the chunk is new.
     pub(super) fn forget(&mut self) {
         debug_assert_eq!(self.ends, Ends::None);
         *self = Self {
@@ -193,8 +194,9 @@ impl Sequence {
         self.remove_oldest();
         if let Some(last) = self.last_consumed {
             if is_newer(last.id, consumed.id) {
-                // The last consumed chunk was evicted before an older one arrived, so it stays the
-                // newest. The next packets are behind it, unless there is another older chunk.
+                // The removed chunk arrived after `last`, a newer chunk, was evicted. So `last`
+                // stays the newest consumed chunk. All further packets are behind `last`, unless
+                // another chunk older than `last` is in the buffer.
                 if self.front().is_none_or(|next| !is_newer(last.id, next.id)) {
                     self.pending |= std::mem::take(&mut self.pending_behind);
                 }
@@ -204,7 +206,8 @@ impl Sequence {
                 && is_newer(consumed.id, incoming)
                 && is_newer(incoming, last.id.next())
             {
-                // After this removal, the predecessor of the incoming chunk is no longer known.
+                // Note the gap before the incoming chunk now: after this removal, its predecessor
+                // is no longer known.
                 self.add_loss(incoming, LossMask::READ_GAP);
             }
         }
@@ -276,14 +279,14 @@ impl Sequence {
         }
     }
 
-    /// Takes the losses that the packet that is delivered now reports.
+    /// Takes the losses that must be reported with the packet that is delivered now.
     #[inline]
     pub(super) fn take_losses(&mut self) -> LossMask {
         std::mem::take(&mut self.pending)
     }
 
-    /// Announces the chunk that room is made for, if newer chunks of the sequence may be evicted
-    /// for it.
+    /// Notes that room is being made for the chunk `id`, if the sequence has newer chunks. These
+    /// may be evicted to make that room.
     #[inline]
     pub(super) fn expect(&mut self, id: ChunkId) {
         self.incoming = self

@@ -4,8 +4,8 @@
 //! stores the chunk's header in the slot. Here the bytes of the header are unused: descriptors are
 //! in a separate [table](super::slot_table), so that walking, evicting and patching do not load
 //! payload into the cache. The header stays part of the size for two reasons: statistics report
-//! these sizes, and what remains of a slot that is overwritten in part is always large enough to be
-//! a slot.
+//! these sizes, and if a new chunk covers part of an old slot, the rest is always large enough to
+//! be a slot.
 
 use tracezero_core::ids::ChunkId;
 use tracezero_core::shm::layout::ChunkFlags;
@@ -73,14 +73,15 @@ pub(super) struct Slot {
     /// The number of payload bytes that were delivered, evicted or orphaned; at most
     /// `payload_bytes`.
     pub(super) consumed_bytes: u16,
-    /// The number of packets whose first fragment is not consumed, counted when the chunk was
-    /// stored.
+    /// The number of packets that begin in this chunk and whose first fragment is not consumed.
+    /// They are counted when the chunk is stored; consuming a packet reduces the number.
     pub(super) unread_packets: u16,
-    /// The offset of the last fragment's size in the payload; at most `payload_bytes`.
+    /// The offset in the payload at which the last fragment begins with its size; at most
+    /// `payload_bytes`.
     pub(super) last_fragment_bytes: u16,
     pub(super) flags: ChunkFlags,
-    /// True if the chunk was copied while its writer was still filling it. Nothing behind it may be
-    /// read yet.
+    /// True if the chunk was copied while its writer was still filling it. The later chunks of its
+    /// sequence may not be read yet.
     pub(super) is_incomplete: bool,
     /// True if the writer gave up a packet behind the last fragment.
     pub(super) is_aborted: bool,
@@ -126,8 +127,9 @@ impl Slot {
         self.consumed_bytes == self.payload_bytes
     }
 
-    /// Returns true if the bytes from `offset_bytes` on belong to a packet that continues in the
-    /// next chunk. Then no further packet begins there, because a complete chunk does not grow.
+    /// Returns true if the bytes from `offset_bytes` on belong to the chunk's last packet, and that
+    /// packet continues in the next chunk. Then a patch of these bytes does not change the packets
+    /// before them, and no packet begins behind them, because a complete chunk does not grow.
     pub(super) fn is_begin_of_packet(&self, offset_bytes: usize) -> bool {
         !self.is_incomplete
             && self.flags.contains(ChunkFlags::LAST_PACKET_CONTINUES)

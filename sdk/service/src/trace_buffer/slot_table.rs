@@ -1,5 +1,5 @@
-//! The descriptors of all slots in buffer order: from the oldest, behind the write cursor, to the
-//! newest, before it.
+//! The descriptors of all slots in buffer order: from the oldest slot, which the write cursor
+//! reaches next, to the newest slot, which the cursor has just passed.
 //!
 //! A descriptor takes 32 bytes, about one percent of a typical chunk. If all chunks are without
 //! fragments, the descriptors take up to four times as much memory as the slots.
@@ -10,9 +10,9 @@ use super::slot::{Slot, SlotId};
 
 /// A double-ended queue of slots, in which the position of a slot follows from its id.
 ///
-/// `slots.len()` is zero or a power of two, so that ids and positions wrap together. It grows with
-/// the number of slots, within a capacity that is reserved at the start. The allocator maps that
-/// much memory without touching it.
+/// `slots.len()` is zero or a power of two, so that ids and positions wrap together. The length
+/// grows with the number of slots, within a capacity that is reserved at the start. The allocator
+/// maps memory for the whole capacity without touching it.
 pub(super) struct SlotTable {
     slots: Vec<Slot>,
     first: SlotId,
@@ -39,8 +39,8 @@ impl Clone for SlotTable {
 }
 
 impl SlotTable {
-    /// Creates an empty table for the slots of this much memory. It allocates again only if slots
-    /// are, on average, smaller than those of any reasonable writer.
+    /// Creates an empty table for the slots of this much memory. The table allocates again only if
+    /// slots are, on average, smaller than those of any reasonable writer.
     pub(super) fn for_memory_of(size_bytes: u32) -> Self {
         const SLOT_BYTES_MEAN_MIN: usize = 64;
         let slots_max = (size_bytes as usize / SLOT_BYTES_MEAN_MIN).next_power_of_two();
@@ -127,7 +127,8 @@ impl SlotTable {
         slot
     }
 
-    /// Returns the first slot that holds a chunk. A slot that has become padding stays padding.
+    /// Returns the first slot that holds a chunk. Continues where the last search stopped, because
+    /// a slot that has become padding stays padding.
     pub(super) fn first_held(&mut self) -> SlotId {
         while self.held_from != self.end && self.get(self.held_from).sequence.is_none() {
             self.held_from = self.held_from.next();
@@ -135,7 +136,7 @@ impl SlotTable {
         self.held_from
     }
 
-    /// Doubles the table. This happens no more when the table has as many entries as the memory has
+    /// Doubles the table. The table stops growing when it has as many entries as the memory has
     /// slots.
     #[cold]
     fn grow(&mut self) {

@@ -137,8 +137,8 @@ pub fn parse(text: &str) -> Result<Vec<Scenario>, ParseError> {
     Ok(scenarios)
 }
 
-/// Removes each scenario for which there is an `ideal` one: a scenario of the same name without a
-/// known defect.
+/// Removes each scenario for which there is an `ideal` one: a scenario of the same name that
+/// expects no known defect of Perfetto's own buffer.
 pub fn with_ideal_twins(mut scenarios: Vec<Scenario>) -> Vec<Scenario> {
     let ideal: Vec<String> = scenarios
         .iter()

@@ -10,8 +10,8 @@ pub fn is_told(first_told: Option<u32>, id: u32) -> bool {
 }
 
 impl Model {
-    /// Returns the consumed chunk with the newest id. Rule: it stays the same if an older one
-    /// leaves later.
+    /// Returns the consumed chunk with the newest id. Rule: this chunk stays the same if an older
+    /// chunk leaves later.
     pub(super) fn newest_consumed(&self, key: Key) -> Option<(u32, usize, bool)> {
         let consumed = &self.sequences.get(&key)?.consumed;
         let newest = |a: &&(u32, usize, bool), b: &&(u32, usize, bool)| order(a.0, b.0);
@@ -20,8 +20,8 @@ impl Model {
     }
 
     /// Rule: each chunk is checked for a gap once, when it is the first of its sequence. There is a
-    /// gap if its predecessor is missing. The predecessor is the newest older chunk that left or is
-    /// being stored.
+    /// gap if ids are missing between this chunk and its predecessor. The predecessor is the newest
+    /// of the older chunks that left or are being stored.
     pub(super) fn check_gap(&mut self, slot: usize) {
         let chunk = self.chunk_mut(slot);
         if std::mem::replace(&mut chunk.gap_checked, true) {

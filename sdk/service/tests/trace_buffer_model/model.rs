@@ -114,7 +114,7 @@ struct Sequence {
     /// the loss; `None` if the next packet does.
     losses: Vec<(Option<u32>, u32)>,
     stalled: bool,
-    /// The time since which it has no chunk.
+    /// The time since which the sequence has no chunk.
     empty_since: Option<u64>,
 }
 

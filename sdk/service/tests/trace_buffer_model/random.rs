@@ -244,7 +244,7 @@ fn patch(random: &mut Random, writer: &mut Writer, operations: &mut Vec<Operatio
         } else {
             random.below(recent.source.len() + 1)
         };
-        // If this hits a size, the result is rarely a valid size.
+        // If these bytes replace the size of a fragment, the new size is rarely valid.
         let data = if random.percent(50) {
             *b"PTCH"
         } else {

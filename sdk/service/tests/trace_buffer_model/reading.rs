@@ -188,7 +188,7 @@ impl Model {
             match self.unread_fragment(pair[1]) {
                 Some(fragment) => match fragment.kind {
                     // Rule: patches belong to the last fragment of a chunk. The packet waits for
-                    // them only if that fragment continues it.
+                    // them only if that fragment is a part of the packet.
                     Kind::Continue if chunk.flags & NEEDS_PATCH != 0 => return Outcome::NotYet,
                     Kind::Continue => fragments.push(fragment),
                     Kind::End => {
@@ -202,7 +202,8 @@ impl Model {
                 // Rule: the next fragment may be the one that an incomplete chunk does not show
                 // yet.
                 None if chunk.incomplete => return Outcome::NotYet,
-                // Rule: if the writer gave up its packet in this chunk, the packet has no continuation.
+                // Rule: if the writer gave up the packet in this chunk, the packet has no
+                // continuation.
                 None if chunk.aborted => return Outcome::Aborted,
                 None => {}
             }

@@ -215,8 +215,8 @@ impl Model {
         }
     }
 
-    /// Removes the slots between the write cursor and `end`, which must be padding. What extends
-    /// beyond `end` stays as padding.
+    /// Removes the slots between the write cursor and `end`, which must be padding. The part of a
+    /// slot beyond `end` stays as padding.
     fn cover(&mut self, end: u64) {
         let write = self.write;
         let covered = |slot: &Slot| (write..end).contains(&slot.offset);

@@ -90,7 +90,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
 struct Seen {
     is_printed: bool,
     last_index: u64,
-    /// At most one more than the message lists, which shows that there are more.
+    /// The sequences of these packets. At most one more than the message lists: the additional one
+    /// tells that there are more.
     sequences: BTreeSet<u32>,
 }
 

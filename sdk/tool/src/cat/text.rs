@@ -279,7 +279,8 @@ mod tests {
 
     #[test]
     fn value_of_wrong_type_is_printed_as_encoded() {
-        // `timestamp` is encoded as bytes that are not packed numbers, and `track_event` as a number.
+        // `timestamp` is encoded as bytes that are not packed numbers, and `track_event` as a
+        // number.
         assert_eq!(text(b"\x42\x01\x80", false), "# malformed: timestamp\n");
         assert_eq!(text(b"\x58\x07", false), "track_event: 7\n");
     }

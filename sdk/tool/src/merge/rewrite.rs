@@ -73,8 +73,9 @@ impl SequenceIds {
 pub(super) struct Renumbering {
     /// True for the first file: it keeps its sequence ids, and describes the recording.
     pub(super) is_first: bool,
-    /// True if the packets of the services of all files are put on one sequence. They can be,
-    /// because they do not depend on each other.
+    /// True if the packets of all files' services are put on one sequence, [`SERVICE`]. They can
+    /// share it, because packets of a service do not depend on each other. False if an ordinary
+    /// writer has this id in one of the files.
     pub(super) shares_service: bool,
     pub(super) tracks: HashMap<u64, u64>,
 }

@@ -14,8 +14,8 @@ use super::rewrite::SERVICE;
 use crate::error::ToolError;
 use crate::packets::Packets;
 
-/// The maximum difference between clocks of one machine. They may differ a little, because the time
-/// of day may be set while the machine runs.
+/// The maximum difference of the time of day minus boot time between two files of one machine. It
+/// may differ a little, because the time of day may be set while the machine runs.
 const CLOCKS_AGREE_WITHIN_NS: i128 = 1_000_000_000;
 /// The maximum number of tracks of all files together, and of sequences of each file. The tracks
 /// and sequences together take about 1 GB.
@@ -76,7 +76,7 @@ impl Survey {
         let mut packets = Packets::open_quietly(path)?;
         let mut last_sequence = 0;
         while let Some(packet) = packets.next()? {
-            // The second pass reports it as damage.
+            // The second pass reports a packet that cannot be decoded as damage.
             let Ok(decoded) = Packet::decode(packet.bytes) else {
                 continue;
             };

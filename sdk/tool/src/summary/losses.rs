@@ -33,7 +33,7 @@ pub(super) struct Losses {
     sequences: BTreeMap<u32, SequenceLosses>,
     /// The number of gaps in sequences for which there was no room.
     pub(super) further_gaps: u64,
-    /// The number of packets that these sequences lost, by their accounts.
+    /// The number of packets that sequences without room lost, by the sequences' accounts.
     further_packets: u64,
     /// The losses of each buffer, from the buffers' statistics.
     pub(super) buffers: Vec<BufferLosses>,

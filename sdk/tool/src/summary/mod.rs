@@ -30,8 +30,8 @@ use crate::packets::DamageLog;
 use crate::schema::Schema;
 use crate::tracks::{SpanPlace, TrackPaths};
 
-/// The field of this SDK's packets that hold the accounts of sequences: counts of written and lost
-/// packets.
+/// The field of a packet that holds the accounts of sequences: counts of written and lost packets.
+/// Only this SDK writes the field.
 const SEQUENCE_ACCOUNTS: u32 = 1990;
 /// The maximum number of different reasons for skipped packets. Packets with further ones are
 /// counted together.
@@ -39,7 +39,7 @@ const MAX_SKIP_REASONS: usize = 50;
 /// The maximum number of different payload fields. Packets with further ones count as
 /// [`OTHER_FIELDS`].
 const MAX_PACKET_KINDS: usize = 1000;
-/// Stands for all further fields. 0 is not the number of any field.
+/// Stands for all payload fields beyond [`MAX_PACKET_KINDS`]. 0 is not the number of any field.
 const OTHER_FIELDS: u32 = 0;
 /// The maximum number of sequences that are counted.
 const MAX_SEQUENCES: usize = 8 << 20;
@@ -147,7 +147,8 @@ struct PacketKind {
 #[derive(Debug, Default)]
 struct SequencesSeen {
     ids: HashSet<u32>,
-    /// The sequence of the last event: events of a sequence come in runs.
+    /// The sequence of the last event. Most events are on the same sequence as the event before
+    /// them, and then `ids` need not be searched.
     last: Option<u32>,
 }
 

@@ -111,7 +111,8 @@ fn height_of(timeline: &Timeline, index: usize) -> usize {
     std::iter::successors(Some(index), parent).count()
 }
 
-/// Puts tracks, in the order of their begins, each on the line that has been free for longest.
+/// Puts tracks, in the order of their begins, each on the line that has been free for longest. If
+/// no line is free, the track gets a line of its own.
 fn pack(group: &[usize], extents: &[Extent], places: &mut [u32]) {
     let mut lines: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
     for &index in group {

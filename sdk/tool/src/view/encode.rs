@@ -193,8 +193,8 @@ impl Encoder {
             .try_for_each(|text| out.write_all(text.as_bytes()))
     }
 
-    /// Writes the labels. Returns the number of each label in the page; labels without events have
-    /// none.
+    /// Writes the labels that have events. Returns the number that each label has in the page; the
+    /// result has 0 for labels without events.
     fn write_labels(&self, out: &mut impl Write) -> io::Result<Vec<u64>> {
         let labels = &self.timeline.labels;
         let mut uses = vec![0_u64; labels.len()];
@@ -261,7 +261,7 @@ impl Encoder {
         Ok(sets)
     }
 
-    /// Writes the positions of the events of a form.
+    /// Writes the positions, among all events, of the events that have this form.
     fn write_places(&self, out: &mut impl Write, form: Form) -> io::Result<()> {
         let count = self.events().filter(|event| event.form == form).count();
         write_varint(out, count as u64)?;
@@ -282,8 +282,8 @@ impl Encoder {
         self.write_flow_links(out, FlowList::at_end, &mut numbers)
     }
 
-    /// Writes which events flows link, for begins or for ends. `numbers` contains the number of
-    /// each flow in the page.
+    /// Writes the links between events and flows: those of begins or those of ends, as `flows_of`
+    /// selects. `numbers` has the number of each flow in the page; new flows are added to it.
     fn write_flow_links(
         &self,
         out: &mut impl Write,
@@ -361,8 +361,8 @@ fn label_of(label: LabelId, numbers: &[u64]) -> u64 {
     numbers[label.0 as usize]
 }
 
-/// Returns true for values whose differences are exact, also in the page: with zigzag encoding they
-/// have 53 bits.
+/// Returns true for values whose differences are exact, also in the page: with zigzag encoding, the
+/// differences have at most 53 bits, as many as the page's floating-point numbers.
 fn is_small_integer(value: f64) -> bool {
     value.fract() == 0.0 && value.abs() < (1_u64 << 51) as f64
 }

@@ -31,7 +31,8 @@ pub(crate) struct Loader {
     window: Option<Window>,
     losses: LossTracker,
     args: ArgsReader,
-    /// The labels of events that have only one category, and a name in the table of names.
+    /// A cache of labels, by name and category. Only for events that have one category at most, and
+    /// whose name and category are in the table of names.
     labels: HashMap<(NameId, NameId), LabelId>,
     latest_ns: u64,
     damages_beyond_limit: u64,

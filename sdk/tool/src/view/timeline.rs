@@ -38,7 +38,7 @@ pub(crate) struct Track {
     pub(crate) tid: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unit: Option<String>,
-    /// The order of the tracks below it, if the trace defines one: `name`, `time` or `rank`.
+    /// The order of the tracks below this one, if the trace defines it: `name`, `time` or `rank`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) order: Option<&'static str>,
     /// The rank of the track. Tracks of smaller rank are above, if the order is `rank`.
@@ -55,9 +55,9 @@ fn is_zero(rank: &i32) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
     pub(crate) tracks: Vec<TrackIndex>,
-    /// The time of the last known event before the loss. `end_ns` is that of the first event after
-    /// it.
+    /// The time of the last known event before the loss.
     pub(crate) start_ns: u64,
+    /// The time of the first event after the loss.
     pub(crate) end_ns: u64,
     pub(crate) text: String,
 }
@@ -136,8 +136,8 @@ pub(crate) struct Timeline {
     limit: u64,
     kept: u64,
     ends: u64,
-    /// The number of ends that were left out beyond the limit. They belong to no slice that is
-    /// shown, because no more slices begin then.
+    /// The number of ends that were left out because `limit` ends are stored already. No more than
+    /// `limit` slices are shown, so this happens only in traces that have ends without a begin.
     pub(crate) ends_left_out: u64,
     left_out: LeftOut,
     /// The first time of the trace, including events that are not shown. `--from` counts from it.
@@ -150,7 +150,7 @@ pub(crate) struct Timeline {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftOut {
     pub(crate) events: u64,
-    /// The time of the first of them.
+    /// The time of the first event beyond the limit.
     pub(crate) from_ns: u64,
 }
 

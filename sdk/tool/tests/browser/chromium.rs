@@ -182,7 +182,7 @@ impl Chromium {
         }
     }
 
-    /// Turns the wheel at a point. Negative is away from the user.
+    /// Turns the wheel at a point: away from the user if `delta_y` is negative.
     pub fn wheel(&mut self, x: f64, y: f64, delta_y: f64) {
         let parameters =
             json!({ "type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": delta_y });
@@ -262,7 +262,7 @@ impl Drop for Chromium {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        // There is no clean way to end it.
+        // The browser has not closed itself in time.
         let _ = self.browser.kill();
         let _ = self.browser.wait();
     }

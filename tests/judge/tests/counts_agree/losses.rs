@@ -22,8 +22,8 @@ data_source!(Packets, "com.example.packets");
 #[test]
 fn counts_agree_on_rings_that_overwrote_names() {
     let _guard = alone();
-    // Each thread often repeats its definitions. Whether a packet lacks one depends on when it last
-    // did, so this may take several attempts.
+    // Each thread often writes its definitions again. So it depends on chance whether the ring
+    // overwrites definitions that a packet in the ring still needs. This may take several attempts.
     for _ in 0..20 {
         let undecodable = [(8, 1), (32, 1), (64, 3), (256, 4)].map(undecodable_in_lapped_ring);
         if undecodable.iter().sum::<u64>() > 0 {

@@ -131,7 +131,8 @@ fn session_without_begin_records_no_end() {
     let mut task = Task::new(pauses(9).traced(async_span!("test", "fetch")));
     assert!(task.poll().is_pending());
     drop(first);
-    // In the slot of the first session; `second` is newer, and sees the begin.
+    // `in_its_place` gets the slot of the first session, and records nothing until its categories
+    // are changed. `second` records from the next poll on.
     let in_its_place = session(&off);
     let second = session(&on);
     assert!(task.poll().is_pending());

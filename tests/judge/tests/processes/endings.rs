@@ -22,8 +22,8 @@ const EVENTS: u64 = 500;
 const DISK_BYTES: u64 = 32 * 1024;
 
 /// The size of an event in these programs. When the disk is full, the SDK overwrites the packets of
-/// the last write with a final packet, which needs enough room. The first six events end 2 KiB
-/// before the limit, and the seventh behind it.
+/// the last write with a final packet, so these packets must be larger than the final packet. The
+/// first six events end 2 KiB before the limit, and the seventh ends beyond it.
 const LARGE_EVENT_BYTES: usize = 5000;
 
 /// How the process ended.
@@ -96,7 +96,7 @@ fn row_holds((mode, status, left, said): (&str, Status, FileContent, StderrTexts
         None => Status::Signal(ended.signal().unwrap()),
     };
     assert_eq!(is_status, status, "{mode}");
-    // Written at most once.
+    // The SDK writes its text at most once.
     assert_eq!(
         ended.said.len(),
         usize::from(!said.is_empty()),

@@ -28,9 +28,10 @@ pub fn fork(work: impl FnOnce()) -> Child {
     fork_here().unwrap_or_else(|| {
         let outcome = panic::catch_unwind(AssertUnwindSafe(work));
         let status = if outcome.is_ok() { 0 } else { FAILED };
-        // SAFETY: exit handlers are what is tested. `std::process::exit` would wait for a lock of
-        // the standard library, which another thread of the parent held if it was starting or
-        // ending.
+        // SAFETY: `exit` runs the exit handlers of the parent, which must work in a child: that is
+        // what is tested. Do not use `std::process::exit`: it waits for a lock of the standard
+        // library, which stays locked in the child if another thread of the parent was starting or
+        // ending during the fork.
         unsafe { libc::exit(status) }
     })
 }

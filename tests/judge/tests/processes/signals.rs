@@ -163,7 +163,7 @@ fn process_1() {
 #[test]
 fn forked_child_ends_at_once_and_leaves_the_file_alone() {
     let (ended, traced) = interrupted("fork", Signal::TERM, Duration::from_millis(50));
-    // It has checked that its child ended by the signal.
+    // The program has checked that its forked child was ended by the signal.
     assert_eq!(ended.signal(), Some(Signal::TERM));
     ended.assert_has_events_until(traced);
     assert_eq!(ended.check_errors(), [""; 0]);
@@ -183,9 +183,10 @@ fn stuck_file_is_waited_for_until_a_limit_or_a_second_signal() {
         running.send(Signal::TERM);
         let mut sent = Instant::now();
         if second_signal {
-            // A second signal within 50 ms would count as the first one, sent twice; after 2 s it
-            // would be too late. If the program is delayed, it gets the first signal later, and the
-            // second one sooner after it.
+            // A second signal within 50 ms of the first would count as the same signal, sent twice.
+            // After 2 s, a second signal would be too late. One second is between these times even
+            // if the program is delayed: it then gets the first signal later, and so the second one
+            // sooner after the first.
             thread::sleep(Duration::from_secs(1));
             running.send(Signal::INT);
             sent = Instant::now();
@@ -211,7 +212,8 @@ fn program() {
         return;
     };
     let mode = mode_of_process();
-    // The process that runs the tests may ignore these signals, and this one inherits that.
+    // Set the default actions: if the process that runs the tests ignores these signals, this
+    // process inherits that.
     for signal in SIGNALS {
         set_handler(signal, libc::SIG_DFL);
     }
@@ -276,7 +278,8 @@ extern "C" fn note_signal_and_chain(signal: libc::c_int) {
     note_signal(signal);
     let earlier = EARLIER.load(Ordering::Relaxed);
     assert!(earlier != libc::SIG_DFL, "there was no handler");
-    // SAFETY: the address was that of a handler without `SA_SIGINFO`.
+    // SAFETY: the address is not the default action, as was just checked, so it is that of the
+    // SDK's handler. That handler is set without `SA_SIGINFO`, so it has this type.
     let earlier = unsafe { std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(earlier) };
     earlier(signal);
 }
@@ -289,8 +292,8 @@ extern "C" fn finish_and_exit(_: libc::c_int) {
 
 /// Sets a signal handler. Returns the one that was set before.
 fn set_handler(signal: Signal, handler: usize) -> usize {
-    // SAFETY: the handler is a function of this type that is async-signal-safe, or one of the
-    // constants.
+    // SAFETY: the handler is an async-signal-safe function of the type that `signal` expects, or
+    // `SIG_DFL` or `SIG_IGN`.
     unsafe { libc::signal(signal.as_raw(), handler) }
 }
 

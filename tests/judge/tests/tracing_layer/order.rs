@@ -34,7 +34,7 @@ fn split_span_continues_only_where_its_begin_was_seen() {
     let outer = info_span!("outer").entered();
     let inner = info_span!("inner").entered();
     drop(session);
-    // In the slot of the first session.
+    // This session gets the slot of the first one.
     let next = InMemorySession::start().unwrap();
     drop(outer);
     drop(inner);
@@ -120,7 +120,7 @@ fn the_spans_of_two_subscribers_on_one_thread_nest() {
         let _outer = outer.enter();
         let second = tracing_subscriber::registry().with(tracezero::layer());
         tracing::subscriber::with_default(second, || {
-            // The first spans of the two registries have the same id.
+            // Each registry numbers its spans by itself, so this span has the same id as `outer`.
             drop(info_span!("of the second").entered());
         });
     });

@@ -72,8 +72,9 @@ fn tasks_that_wander_between_the_threads_of_a_runtime_are_whole() {
     );
     assert_eq!(tasks.len(), TASKS as usize);
     assert_eq!(steps.len(), (TASKS * STEPS) as usize);
-    // Each step yields once; the sleep may be over before its first poll; the drop is one more
-    // poll.
+    // A task is polled first, and again after each step, which yields once. The sleep need not add
+    // a poll: it may be over before its first poll. `tracing` enters the span once more when the
+    // task is dropped, which counts as a poll.
     let polls = STEPS as usize + 2;
     assert!(tasks.iter().all(|task| task.polls.len() >= polls));
     assert!(steps.iter().all(|step| step.polls.len() == 3));

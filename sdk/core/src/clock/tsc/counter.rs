@@ -161,8 +161,9 @@ impl Counter {
         if let Some(ns) = line.and_then(|line| line.at(ticks)) {
             return self.raised_ns(ns);
         }
-        // The line has ended, perhaps ahead of the trace clock. If `begin_line` has replaced it, it
-        // has raised the floor to the line's end before that.
+        // The line has ended, perhaps ahead of the trace clock, so the time must not be before the
+        // line's end. If the line was replaced meanwhile, `begin_line` had already raised the floor
+        // to the end of the replaced line.
         let end_ns = line.map_or(0, Line::end_ns);
         let ns = clocks.trace_ns().max(end_ns);
         self.floor_ns.fetch_max(ns, Ordering::Relaxed).max(ns)
@@ -178,8 +179,9 @@ impl Counter {
         {
             return;
         }
-        // Load the floor before the reading: if other threads raise it later, their time from the
-        // system's clock is not before this reading.
+        // Load the floor before the reading. Loaded later, the floor could be a time that another
+        // thread got from the system's clock after the reading. The new line would then begin too
+        // far ahead.
         let floor_ns = self.floor_ns.load(Ordering::Relaxed);
         let last_ns = floor_ns.max(line.map_or(0, Line::end_ns));
         let Some(reading) = Reading::narrowest(clocks, ANCHOR_ATTEMPTS) else {
@@ -205,9 +207,9 @@ impl Counter {
 
     /// Replaces the line for all threads.
     fn publish(&self, line: Line) {
-        // The first stores are relaxed, since the fence orders them: a thread that sees `base_ns`
-        // or `multiplier` of the new line also sees that the old base is gone. This pairs with the
-        // fence in `line`. The release at the end pairs with the acquire in `line`.
+        // The first three stores are relaxed, since the fence orders them: a thread that sees
+        // `base_ns` or `multiplier` of the new line also sees that the old base is gone. The fence
+        // pairs with the fence in `line`, and the release at the end with the acquire in `line`.
         self.base_ticks.store(NO_LINE, Ordering::Relaxed);
         fence(Ordering::Release);
         self.base_ns.store(line.base_ns, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! The pace: the nanoseconds on the trace clock per tick of the counter, measured by readings of
 //! both clocks.
 //!
-//! A pace is never too fast, because it is the slowest that two readings allow. The wider the
-//! readings, the slower the pace. So an interruption cannot make the pace faster.
+//! A pace is never too fast, because it is the slowest that two readings allow. The longer the
+//! readings take, the slower the pace. So an interruption cannot make the pace faster.
 
 use std::time::Duration;
 
@@ -110,8 +110,8 @@ impl Pace {
 
     /// Measures the pace again if the last measurement was at least [`MEASUREMENT_TICKS`] ago.
     pub(super) fn follow(&mut self, reading: Reading) {
-        // If the counter was reset, the difference wraps to a large number, so the pace is
-        // measured.
+        // If the counter was reset, the difference wraps to a large number. There is no measurement
+        // then, but the next one begins at this reading.
         let passed_ticks = reading.ticks_after.wrapping_sub(self.since.ticks_after);
         if passed_ticks < MEASUREMENT_TICKS {
             return;
@@ -129,10 +129,10 @@ impl Pace {
 }
 
 /// Returns the slowest multiplier that the readings allow, reduced by [`SLOWNESS_PPM`]. Returns
-/// `None` if one of the clocks did not advance.
+/// `None` if one of the clocks did not advance, or if the counter is too slow to be used.
 fn multiplier_between(first: Reading, last: Reading) -> Option<u64> {
     let passed_ns = last.trace_ns.checked_sub(first.trace_ns)?;
-    // At most as many ticks as this passed between the two readings of the trace clock.
+    // The two values of the trace clock are at most this many ticks apart.
     let passed_ticks = last.ticks_after.checked_sub(first.ticks_before)?;
     let slowest = (u128::from(passed_ns) << 32).checked_div(passed_ticks.into())?;
     let slow = slowest - slowest * u128::from(SLOWNESS_PPM) / 1_000_000;
