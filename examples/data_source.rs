@@ -26,7 +26,7 @@ fn main() -> Result<(), tracezero::Error> {
 /// Records one frame. Costs one relaxed load while no session records the data source.
 fn record_frame(number: u32, passes: &[(&str, u64)]) {
     Renderer::trace(|cx| {
-        let now = cx.now();
+        let now = cx.now_ns();
         cx.packet(|packet| {
             packet.set_timestamp(now);
             packet.frame(|frame| {

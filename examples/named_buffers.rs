@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     instant!("app", "configuration_loaded", path = "app.toml");
     for number in 0..100_000 {
         Samples::trace(|cx| {
-            let now = cx.now();
+            let now = cx.now_ns();
             cx.packet(|packet| {
                 packet.set_timestamp(now);
                 packet.for_testing(|sample| {

@@ -89,7 +89,7 @@ fn record_memory() {
         return;
     };
     Sampler::trace(|cx| {
-        let now = cx.now();
+        let now = cx.now_ns();
         cx.packet(|packet| {
             packet.set_timestamp(now);
             packet.track_event(|event| {

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let _span = span!("app", "round", number = round);
         for number in 0..10_000 {
             Samples::trace(|cx| {
-                let now = cx.now();
+                let now = cx.now_ns();
                 cx.packet(|packet| {
                     packet.set_timestamp(now);
                     packet.for_testing(|sample| {

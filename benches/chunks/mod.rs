@@ -1,5 +1,5 @@
-//! Chunks to commit. They are equal in every run, and in the implementations of these benchmarks
-//! for other buffers.
+//! Chunks to commit. They are the same in every run, and the same as in implementations of these
+//! benchmarks for other trace buffers.
 
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
@@ -96,7 +96,7 @@ impl Sequence {
     /// Creates a sequence. Up to 2^16 sequences have different ids.
     pub fn new(index: u32) -> Self {
         Self {
-            producer_id: ProducerId((index % u32::from(u16::MAX)) as u16 + 1),
+            producer_id: ProducerId::new((index % u32::from(u16::MAX)) as u16 + 1),
             writer_id: WriterId((index % WRITERS_MAX) as u16 + 1),
             client: ClientIdentity {
                 uid: Some(1000 + index),

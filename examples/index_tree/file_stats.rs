@@ -18,10 +18,10 @@ data_source!(FileStats, "com.example.index_tree.file_stats");
 /// Records the statistics of the file `path`.
 pub fn record(path: &str, text: &str, words: &Words<'_>) {
     FileStats::trace(|cx| {
-        // Sort before the packet begins: while a packet is open, this thread cannot write another
-        // packet to the chunk.
+        // Sort before the packet begins, so that the packet is open only for a short time: while it
+        // is open, this thread cannot write another packet to the chunk.
         let top_words = words.top(TOP_WORDS);
-        let now = cx.now();
+        let now = cx.now_ns();
         cx.packet(|packet| {
             packet.set_timestamp(now);
             packet.file_stats(|stats| {

@@ -1,8 +1,9 @@
-//! Fuzzes reading the trace buffer: it is read at any time, stopped anywhere and cloned, while
-//! writers commit, are scraped, skip chunks and send patches late. The content of a chunk follows
-//! from its writer and its id, so each packet can be checked. Its bytes are those that were
-//! written. Its fragments belong together. It follows the packet read before it, unless its chunk
-//! was committed only after that packet was read.
+//! Fuzzes reading the trace buffer: reading begins at any time and stops anywhere, and the buffer
+//! is cloned, while writers commit, are scraped, skip chunks and send patches late. The content of
+//! a chunk follows from the chunk's writer and id, so each packet that is read can be checked: its
+//! bytes are those that were written, and its fragments belong together. A packet comes after the
+//! packet of the same writer that was read before. Only one exception is allowed: its chunk was
+//! committed after that packet was read.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -130,7 +131,7 @@ impl Run {
 
     fn latest(&self, writer: Writer) -> u32 {
         let (producer_id, writer_id) = writer.ids();
-        let latest = self.latest.get(&(producer_id.0, writer_id.0));
+        let latest = self.latest.get(&(producer_id.value(), writer_id.0));
         latest.copied().unwrap_or(u32::MAX - 3)
     }
 
@@ -159,8 +160,8 @@ impl Run {
             complete,
             payload: &content.encode(),
         });
-        self.latest.insert((producer_id.0, writer_id.0), id);
-        let key = (producer_id.0, writer_id.0, id);
+        self.latest.insert((producer_id.value(), writer_id.0), id);
+        let key = (producer_id.value(), writer_id.0, id);
         let visible = if complete {
             declared
         } else {
@@ -197,7 +198,7 @@ impl Run {
 
     /// Compares a packet with the bytes that were written.
     fn check(&mut self, packet: &ReadPacket) {
-        let key = (packet.producer_id.0, packet.writer_id.0);
+        let key = (packet.producer_id.value(), packet.writer_id.0);
         for (position, slice) in packet.slices.iter().enumerate() {
             let place = Place {
                 chunk: u32::from_le_bytes(*slice.first_chunk().expect("a chunk id")),
@@ -235,7 +236,7 @@ struct Content {
 
 impl Content {
     fn of(producer_id: ProducerId, writer_id: WriterId, id: u32) -> Self {
-        let writer = u64::from(producer_id.0) << 16 | u64::from(writer_id.0);
+        let writer = u64::from(producer_id.value()) << 16 | u64::from(writer_id.0);
         let seed = |id: u32| mix(writer << 32 | u64::from(id));
         let bits = seed(id);
         let goes_on = |id: u32| seed(id) & 3 == 0;

@@ -41,7 +41,7 @@ pub struct AuditedBuffer {
 #[derive(Debug)]
 struct ExpectedCounts {
     delivered: u64,
-    /// The number of packets that began in its chunks; `None` if it is no longer known.
+    /// The number of packets that began in the writer's chunks; `None` once it is unknown.
     begun: Option<u64>,
     ids: HashSet<u32>,
     newest: u32,
@@ -79,7 +79,7 @@ impl AuditedBuffer {
     /// Commits a chunk.
     pub fn commit(&mut self, chunk: &UntrustedChunk<'_>) {
         let id = chunk.chunk_id.0;
-        let key = (chunk.producer_id.0, chunk.writer_id.0);
+        let key = (chunk.producer_id.value(), chunk.writer_id.0);
         let expected = self.expected.entry(key).or_insert(ExpectedCounts {
             delivered: 0,
             begun: Some(0),
@@ -108,7 +108,7 @@ impl AuditedBuffer {
         patches: &[Patch],
         has_more: bool,
     ) -> bool {
-        if let Some(expected) = self.expected.get_mut(&(producer_id.0, writer_id.0)) {
+        if let Some(expected) = self.expected.get_mut(&(producer_id.value(), writer_id.0)) {
             expected.begun = None;
         }
         self.patch_with_what_is_there(producer_id, writer_id, chunk_id, patches, has_more)
@@ -142,7 +142,7 @@ impl AuditedBuffer {
     pub fn read(&mut self) -> Option<ReadPacket> {
         let delivered = read(&mut self.buffer);
         if let Some(packet) = &delivered {
-            let key = (packet.producer_id.0, packet.writer_id.0);
+            let key = (packet.producer_id.value(), packet.writer_id.0);
             let expected = self.expected.get_mut(&key).expect("a writer that wrote");
             expected.delivered += 1;
         }
@@ -173,11 +173,12 @@ impl AuditedBuffer {
         check_balance(&self.buffer);
         let stats = self.buffer.stats();
         assert_eq!(stats.patches_failed, self.patches_failed);
-        // Patches before a failed one in the same call count in neither.
+        // A failed call counts as one failed patch. Its patches before the failed one count neither
+        // as succeeded nor as failed.
         assert_eq!(stats.patches_succeeded, self.patches_succeeded);
         assert_eq!(self.buffer.all_packet_counts().count(), self.expected.len());
         for (producer_id, writer_id, counts) in self.buffer.all_packet_counts() {
-            let expected = &self.expected[&(producer_id.0, writer_id.0)];
+            let expected = &self.expected[&(producer_id.value(), writer_id.0)];
             assert_eq!(counts.read, expected.delivered, "{expected:?}");
             assert_eq!(
                 counts.committed(),

@@ -33,7 +33,7 @@ impl Writer {
     /// Returns the ids. They include 0, which no real writer has.
     pub fn ids(self) -> (ProducerId, WriterId) {
         (
-            ProducerId(u16::from(self.0 & 1)),
+            ProducerId::new(u16::from(self.0 & 1)),
             WriterId(u16::from(self.0 >> 1 & 3)),
         )
     }

@@ -16,6 +16,25 @@ use crate::{descriptor_set, embedded, emit, extern_path, front_end, owned, resol
 /// A configuration of the generator, made by a build script.
 ///
 /// Relative paths start at the folder of the package, in which the build script runs.
+///
+/// ```
+/// use protozero_codegen::Config;
+/// use std::fs;
+///
+/// # let folder = std::env::temp_dir().join(format!("protozero-config-{}", std::process::id()));
+/// # fs::create_dir_all(&folder)?;
+/// let schema = "syntax = 'proto3'; package gpu; message Sample { uint32 clock_mhz = 1; }";
+/// fs::write(folder.join("gpu.proto"), schema)?;
+///
+/// let files = Config::new()
+///     .include(&folder)
+///     .owned(".gpu")
+///     .generate(&[folder.join("gpu.proto")])?;
+/// assert_eq!(files[0].name, "gpu.rs");
+/// assert!(files[0].source.contains("pub fn set_clock_mhz"));
+/// # fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Config {
     includes: Vec<PathBuf>,
@@ -51,8 +70,8 @@ impl Config {
     /// such as `.perfetto.protos ::tracezero::protos`. [`compile`](Config::compile) warns if it
     /// generates the package again because a build script lacks the pair.
     #[must_use]
-    pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
-        self.includes.push(folder.as_ref().to_owned());
+    pub fn include(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.includes.push(folder.into());
         self
     }
 
@@ -104,8 +123,8 @@ impl Config {
 
     /// Writes to a folder other than `OUT_DIR`.
     #[must_use]
-    pub fn out_dir(mut self, folder: impl AsRef<Path>) -> Self {
-        self.out_dir = Some(folder.as_ref().to_owned());
+    pub fn out_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.out_dir = Some(folder.into());
         self
     }
 
@@ -143,8 +162,8 @@ impl Config {
     ///
     /// One file is generated for each package in the set, except packages that an
     /// [`extern_path`](Config::extern_path) covers. Files are generated for imported packages too,
-    /// because a set does not tell imports from other files. The code is the same as from the
-    /// `.proto` files. It has their comments if the set contains source information. Include
+    /// because a set does not tell imports from other files. The generated code is the same as from
+    /// the `.proto` files, and has their comments if the set contains source information. Include
     /// folders are ignored.
     ///
     /// # Errors

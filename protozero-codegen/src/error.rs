@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// A place in a `.proto` file, printed as `file:line:column`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Location {
     /// The path of the file, as an include folder leads to it or as the build script gave it.
@@ -23,8 +23,8 @@ impl fmt::Display for Location {
     }
 }
 
-/// The reason why no code was generated. No file has been written either; only before an
-/// [`Error::Write`], some files may have been written.
+/// The reason why code was not generated, or not written. With [`Error::Write`], files before the
+/// failed one may have been written. With any other error, no file has been written.
 ///
 /// `Debug` prints the same text as `Display`, because Cargo shows the `Debug` text if the `main`
 /// function of a build script returns the error.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::wire::MAX_GROUP_DEPTH;
+use crate::wire::GROUPS_MAX_DEPTH;
 
 /// The reason why bytes could not be decoded as a message.
 ///
@@ -28,7 +28,7 @@ pub enum DecodeError {
         offset: usize,
     },
     /// The group that begins at `offset` nests groups more than
-    /// [`MAX_GROUP_DEPTH`](crate::MAX_GROUP_DEPTH) levels deep.
+    /// [`GROUPS_MAX_DEPTH`](crate::GROUPS_MAX_DEPTH) levels deep.
     GroupsTooDeep {
         /// Start of the outermost group.
         offset: usize,
@@ -46,7 +46,7 @@ pub enum DecodeError {
         /// Number of the field.
         field: u32,
     },
-    /// The field is a message that is nested more than `MAX_OWNED_DEPTH` levels deep, the limit of
+    /// The field is a message that is nested more than `OWNED_MAX_DEPTH` levels deep, the limit of
     /// `OwnedMessage`.
     MessagesTooDeep {
         /// Number of the field.
@@ -75,7 +75,7 @@ impl fmt::Display for DecodeError {
             Self::GroupsTooDeep { offset } => {
                 write!(
                     f,
-                    "the groups at offset {offset} nest deeper than {MAX_GROUP_DEPTH} levels"
+                    "the groups at offset {offset} nest deeper than {GROUPS_MAX_DEPTH} levels"
                 )
             }
             Self::WireTypeMismatch { field } => {

@@ -1,11 +1,14 @@
 //! Parsing of one encoded field: its number, its value, and its end.
+//!
+//! The parameter `offset` of a function is the offset of the field in its message; errors contain
+//! this offset.
 
 use crate::error::DecodeError;
 use crate::varint::{split_long_varint, split_varint, take_varint};
-use crate::wire::{MAX_FIELD_NUMBER, MAX_GROUP_DEPTH};
+use crate::wire::{FIELD_NUMBER_MAX, GROUPS_MAX_DEPTH};
 
 /// One encoded field, parsed without a schema.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
     /// Field number, 1 to 2^29-1.
     pub number: u32,
@@ -68,7 +71,7 @@ pub(crate) fn split_field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
 pub(crate) fn take_tag(rest: &mut &[u8], offset: usize) -> Result<(u32, u8), DecodeError> {
     let tag = take_varint(rest, offset)?;
     let number = tag >> 3;
-    if number == 0 || number > u64::from(MAX_FIELD_NUMBER) {
+    if number == 0 || number > u64::from(FIELD_NUMBER_MAX) {
         return Err(DecodeError::InvalidTag { offset });
     }
     Ok((number as u32, tag as u8 & 7))
@@ -117,7 +120,7 @@ pub(crate) fn skip_field(bytes: &[u8], offset: usize) -> Result<usize, DecodeErr
 /// Skips the rest of group `number` behind its start tag, including nested groups and the end tag.
 /// Each group must end with its own field number.
 pub(crate) fn skip_group(rest: &mut &[u8], offset: usize, number: u32) -> Result<(), DecodeError> {
-    let mut open = [0; MAX_GROUP_DEPTH];
+    let mut open = [0; GROUPS_MAX_DEPTH];
     open[0] = number;
     let mut depth = 1;
     while depth > 0 {

@@ -13,7 +13,7 @@ use crate::varint::take_varint;
 use crate::wire::WireType;
 
 /// The largest message that [`FrameReader::new`] accepts, in bytes: 64 MiB.
-pub const MAX_FRAME_BYTES: usize = 64 << 20;
+pub const FRAME_MAX_BYTES: usize = 64 << 20;
 
 /// The largest capacity in bytes that an emptied buffer keeps; memory beyond this capacity is
 /// freed.
@@ -66,7 +66,7 @@ pub struct Frame<'a> {
 /// dropped early, the remaining messages are lost.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
-    /// The frame that began in an earlier piece, whole, or empty if there is none.
+    /// The frame that began in an earlier piece and is whole now; empty if there is none.
     completed: &'a [u8],
     /// Whole frames within this piece.
     whole: &'a [u8],
@@ -107,10 +107,10 @@ pub enum FramingError {
 }
 
 impl FrameReader {
-    /// Creates a reader of a stream whose messages have at most [`MAX_FRAME_BYTES`].
+    /// Creates a reader of a stream whose messages have at most [`FRAME_MAX_BYTES`].
     #[must_use]
     pub const fn new() -> Self {
-        Self::with_max_frame_bytes(MAX_FRAME_BYTES)
+        Self::with_max_frame_bytes(FRAME_MAX_BYTES)
     }
 
     /// Creates a reader of a stream whose messages have at most `max_frame_bytes`. The reader

@@ -65,12 +65,12 @@ pub mod types; // one marker per protobuf type, for typed decoding
 
 #[cfg(feature = "alloc")]
 pub use buffered::HeapBuffered;
-pub use buffered::{NullBuffered, Overflow, StaticBuffered};
+pub use buffered::{NullBuffered, OverflowError, StaticBuffered};
 pub use decoder::{Decoder, Fields, Repeated};
 pub use error::DecodeError;
 pub use field::{Field, Value};
 #[cfg(feature = "alloc")]
-pub use framing::{Frame, FrameReader, Frames, FramingError, MAX_FRAME_BYTES};
+pub use framing::{FRAME_MAX_BYTES, Frame, FrameReader, Frames, FramingError};
 pub use index::IndexedMessage;
 pub use message::{Message, Writer};
 #[cfg(feature = "alloc")]
@@ -79,14 +79,15 @@ pub use packed::{PackedType, PackedWriter};
 #[cfg(feature = "alloc")]
 pub use stream::HeapSource;
 pub use stream::{
-    CompactValue, DELIMITED_ROOM_BYTES, FixedSource, MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_RANGE_BYTES,
-    MIN_RANGE_BYTES, NullSource, Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter,
+    CompactValue, DELIMITED_ROOM_BYTES, FixedSource, MESSAGE_MAX_BYTES, MESSAGES_MAX_DEPTH,
+    NullSource, Outgoing, PatchId, RANGE_MAX_BYTES, RANGE_MIN_BYTES, Range, RangeSource,
+    SlotTarget, StreamWriter,
 };
 pub use text::StringWriter;
 #[cfg(feature = "alloc")]
 pub use varint::append_varint;
-pub use varint::{MAX_VARINT_BYTES, encode_varint, redundant_varint, split_varint};
-pub use wire::{MAX_GROUP_DEPTH, WireType};
+pub use varint::{VARINT_MAX_BYTES, encode_varint, redundant_varint, split_varint};
+pub use wire::{GROUPS_MAX_DEPTH, WireType};
 
 /// Includes the code that `protozero-codegen` generated for one protobuf package in `build.rs`.
 ///

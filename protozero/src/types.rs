@@ -9,8 +9,8 @@ use crate::field::{Field, Value, take_array};
 use crate::varint::take_varint;
 use crate::wire::{unzigzag32, unzigzag64};
 
-/// A protobuf type, named by its marker type.
-pub trait FieldType {
+/// A protobuf type, named by its marker type. Only the markers in this module implement it.
+pub trait FieldType: sealed::Sealed {
     /// The Rust type of a value.
     type Value<'a>;
 
@@ -29,12 +29,19 @@ pub trait FieldType {
     fn take_packed<'a>(packed: &mut &'a [u8]) -> Option<Value<'a>>;
 }
 
+mod sealed {
+    /// Keeps other crates from implementing [`FieldType`](super::FieldType).
+    pub trait Sealed {}
+}
+
 /// Declares the marker of one scalar type.
 macro_rules! scalar {
     ($name:ident, $proto:literal, $value:ty, $wire:ident, |$raw:ident| $convert:expr) => {
         #[doc = concat!("Protobuf type `", $proto, "`.")]
         #[derive(Clone, Copy, Debug)]
         pub enum $name {}
+
+        impl sealed::Sealed for $name {}
 
         impl FieldType for $name {
             type Value<'a> = $value;
@@ -86,6 +93,8 @@ scalar!(Double, "double", f64, Fixed64, |raw| f64::from_bits(raw));
 #[derive(Clone, Copy, Debug)]
 pub enum Bytes {}
 
+impl sealed::Sealed for Bytes {}
+
 impl FieldType for Bytes {
     type Value<'a> = &'a [u8];
     const PACKABLE: bool = false;
@@ -109,6 +118,8 @@ impl FieldType for Bytes {
 /// the field as [`Bytes`].
 #[derive(Clone, Copy, Debug)]
 pub enum Str {}
+
+impl sealed::Sealed for Str {}
 
 impl FieldType for Str {
     type Value<'a> = &'a str;

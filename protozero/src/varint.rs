@@ -8,16 +8,16 @@ use crate::error::DecodeError;
 use crate::wire::SLOT_BYTES;
 
 /// The length of the longest varint in bytes, for a number of 64 bits.
-pub const MAX_VARINT_BYTES: usize = 10;
+pub const VARINT_MAX_BYTES: usize = 10;
 
 /// Writes `value` to the front of `out` in its shortest form; returns the number of bytes.
 ///
 /// ```
-/// let mut bytes = [0; protozero::MAX_VARINT_BYTES];
+/// let mut bytes = [0; protozero::VARINT_MAX_BYTES];
 /// let len = protozero::encode_varint(300, &mut bytes);
 /// assert_eq!(bytes[..len], [0xac, 0x02]);
 /// ```
-pub fn encode_varint(mut value: u64, out: &mut [u8; MAX_VARINT_BYTES]) -> usize {
+pub fn encode_varint(mut value: u64, out: &mut [u8; VARINT_MAX_BYTES]) -> usize {
     let mut len = 0;
     while value >= 0x80 {
         out[len] = value as u8 | 0x80;
@@ -37,7 +37,7 @@ pub fn encode_varint(mut value: u64, out: &mut [u8; MAX_VARINT_BYTES]) -> usize 
 /// ```
 #[cfg(feature = "alloc")]
 pub fn append_varint(value: u64, out: &mut Vec<u8>) {
-    let mut bytes = [0; MAX_VARINT_BYTES];
+    let mut bytes = [0; VARINT_MAX_BYTES];
     let len = encode_varint(value, &mut bytes);
     out.extend_from_slice(&bytes[..len]);
 }
@@ -77,13 +77,14 @@ pub(crate) fn split_long_varint(mut bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((value, bytes))
 }
 
-/// Takes a varint of at most 64 bits from the front of `rest`.
+/// Takes a varint of at most 64 bits from the front of `rest`. Errors contain `offset`, the offset
+/// of the field.
 #[inline]
 pub(crate) fn take_varint(rest: &mut &[u8], offset: usize) -> Result<u64, DecodeError> {
     let mut value = 0;
-    for (index, &byte) in rest.iter().take(MAX_VARINT_BYTES).enumerate() {
+    for (index, &byte) in rest.iter().take(VARINT_MAX_BYTES).enumerate() {
         // The tenth byte may hold only bit 63.
-        if index == MAX_VARINT_BYTES - 1 && byte > 1 {
+        if index == VARINT_MAX_BYTES - 1 && byte > 1 {
             return Err(DecodeError::VarintTooLong { offset });
         }
         value |= u64::from(byte & 0x7f) << (7 * index);
@@ -163,8 +164,8 @@ mod tests {
     fn a_varint_of_any_length_is_split_off_whatever_follows() {
         for bits in 0..64 {
             for value in [1_u64 << bits, (1 << bits) | 1, (1 << bits) - 1] {
-                let mut bytes = [0xff; MAX_VARINT_BYTES + 8];
-                let mut varint = [0; MAX_VARINT_BYTES];
+                let mut bytes = [0xff; VARINT_MAX_BYTES + 8];
+                let mut varint = [0; VARINT_MAX_BYTES];
                 let len = encode_varint(value, &mut varint);
                 bytes[..len].copy_from_slice(&varint[..len]);
                 assert_eq!(split_varint(&bytes[..len]), Some((value, &[][..])));
@@ -201,7 +202,7 @@ mod tests {
     fn spreading_agrees_with_the_loop_at_every_group_boundary() {
         for bits in 0..56 {
             for value in [1_u64 << bits, (1 << bits) - 1, (1 << bits) | 1] {
-                let mut bytes = [0; MAX_VARINT_BYTES];
+                let mut bytes = [0; VARINT_MAX_BYTES];
                 let len = encode_varint(value, &mut bytes);
                 assert_eq!(varint_len(value), len, "{value:#x}");
                 let (word, spread_len) = spread_varint(value);

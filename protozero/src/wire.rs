@@ -1,16 +1,16 @@
 //! The protobuf wire format as pure functions: tags and zigzag.
 
 /// The maximum nesting depth of groups that the decoder can skip.
-pub const MAX_GROUP_DEPTH: usize = 100;
+pub const GROUPS_MAX_DEPTH: usize = 100;
 
-/// The size in bytes of a full length slot: a varint padded to 4 bytes.
+/// The size in bytes of a length slot that has grown: a varint padded to 4 bytes.
 pub(crate) const SLOT_BYTES: usize = 4;
 /// The longest encoding of a tag: field numbers have 29 bits, wire types 3.
-pub(crate) const MAX_TAG_BYTES: usize = 5;
+pub(crate) const TAG_MAX_BYTES: usize = 5;
 /// The largest field number that a tag can hold.
-pub(crate) const MAX_FIELD_NUMBER: u32 = (1 << 29) - 1;
+pub(crate) const FIELD_NUMBER_MAX: u32 = (1 << 29) - 1;
 /// The size of the longest message whose length fits into a compact slot of one byte.
-pub(crate) const MAX_COMPACT_BYTES: usize = 127;
+pub(crate) const COMPACT_MAX_BYTES: usize = 127;
 
 /// The layout of the value that follows a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,18 +33,18 @@ pub enum WireType {
 #[derive(Clone, Copy)]
 pub(crate) struct Tag {
     /// The encoded tag in the first `len` bytes.
-    bytes: [u8; MAX_TAG_BYTES],
+    bytes: [u8; TAG_MAX_BYTES],
     len: usize,
 }
 
 impl Tag {
     pub(crate) const fn new(field: u32, wire_type: WireType) -> Self {
         assert!(
-            field >= 1 && field <= MAX_FIELD_NUMBER,
+            field >= 1 && field <= FIELD_NUMBER_MAX,
             "protobuf field numbers are 1 to 2^29-1"
         );
         let mut rest = field << 3 | wire_type as u32;
-        let mut bytes = [0; MAX_TAG_BYTES];
+        let mut bytes = [0; TAG_MAX_BYTES];
         let mut len = 0;
         while rest >= 0x80 {
             bytes[len] = rest as u8 | 0x80;
@@ -101,7 +101,7 @@ mod tests {
             (0x80, WireType::LengthDelimited, &[0x82, 0x08]),
             (0x4000, WireType::Fixed32, &[0x85, 0x80, 0x08]),
             (
-                MAX_FIELD_NUMBER,
+                FIELD_NUMBER_MAX,
                 WireType::Varint,
                 &[0xf8, 0xff, 0xff, 0xff, 0x0f],
             ),

@@ -3,7 +3,7 @@
 
 mod support;
 
-use protozero::{DecodeError, Decoder, Field, MAX_GROUP_DEPTH, Message, Value, types};
+use protozero::{DecodeError, Decoder, Field, GROUPS_MAX_DEPTH, Message, Value, types};
 use support::random_message::{tree, write_random};
 use support::{Random, encode};
 
@@ -378,9 +378,9 @@ fn groups_end_with_their_own_number_only() {
 #[test]
 fn groups_nest_as_deep_as_the_limit_and_no_deeper() {
     let nested = |depth| [vec![0x13; depth], vec![0x14; depth]].concat();
-    assert_eq!(read(&nested(MAX_GROUP_DEPTH)), Ok(vec![]));
+    assert_eq!(read(&nested(GROUPS_MAX_DEPTH)), Ok(vec![]));
     let too_deep = Err(DecodeError::GroupsTooDeep { offset: 0 });
-    assert_eq!(read(&nested(MAX_GROUP_DEPTH + 1)), too_deep);
+    assert_eq!(read(&nested(GROUPS_MAX_DEPTH + 1)), too_deep);
     assert_eq!(read(&vec![0x13; 1 << 20]), too_deep);
 }
 

@@ -2,8 +2,8 @@
 //! feature `alloc`.
 
 use protozero::{
-    Decoder, FixedSource, MAX_DEPTH, Message, NullBuffered, NullSource, Overflow, StaticBuffered,
-    StreamWriter, types,
+    Decoder, FixedSource, MESSAGES_MAX_DEPTH, Message, NullBuffered, NullSource, OverflowError,
+    StaticBuffered, StreamWriter, types,
 };
 
 #[test]
@@ -45,7 +45,7 @@ fn write(message: &mut Message<'_>, depth: usize) {
 
 /// Writes a message to a slice of `size` bytes. Returns the outcome and the slice. Checks that the
 /// 8 bytes on either side of the slice have not changed.
-fn write_to(size: usize, depth: usize) -> (Result<usize, Overflow>, Vec<u8>) {
+fn write_to(size: usize, depth: usize) -> (Result<usize, OverflowError>, Vec<u8>) {
     let mut memory = vec![0xee; size + 16];
     let mut buffer = StaticBuffered::<Message>::new(&mut memory[8..size + 8]);
     write(&mut buffer.message(), depth);
@@ -74,7 +74,7 @@ fn message_that_does_not_fit_is_an_error_and_corrupts_nothing() {
 
 #[test]
 fn messages_nest_as_deep_as_the_limit_without_a_heap() {
-    let depth = MAX_DEPTH.min(16);
+    let depth = MESSAGES_MAX_DEPTH.min(16);
     let (outcome, memory) = write_to(4096, depth);
     let mut level = &memory[..outcome.expect("there is room")];
     for _ in 0..depth {
@@ -91,11 +91,11 @@ fn message_beyond_the_inline_depth_is_dropped_and_counted_once() {
     let mut memory = [0; 4096];
     let written_bytes = {
         let mut stream = FixedSource::stream(&mut memory);
-        write(&mut stream.message(), MAX_DEPTH + 3);
+        write(&mut stream.message(), MESSAGES_MAX_DEPTH + 3);
         assert_eq!(stream.dropped_fields(), 1);
         stream.used_bytes()
     };
-    let (outcome, at_the_limit) = write_to(4096, MAX_DEPTH);
+    let (outcome, at_the_limit) = write_to(4096, MESSAGES_MAX_DEPTH);
     assert_eq!(
         outcome,
         Ok(written_bytes),

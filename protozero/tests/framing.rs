@@ -3,7 +3,7 @@
 
 mod support;
 
-use protozero::{FrameReader, FramingError, MAX_FRAME_BYTES};
+use protozero::{FRAME_MAX_BYTES, FrameReader, FramingError};
 use support::Random;
 
 /// Encodes a frame with field number `field`, at most 15.
@@ -115,7 +115,7 @@ fn messages_of_any_size_up_to_the_limit_survive_random_pieces() {
             1 + random.below(scale) as usize
         })
         .collect();
-    sizes.extend([0, MAX_FRAME_BYTES, 0, 1]);
+    sizes.extend([0, FRAME_MAX_BYTES, 0, 1]);
     let stream: Vec<u8> = (0..)
         .zip(&sizes)
         .flat_map(|(seed, &len)| frame(1 + seed as u8 % 15, &payload(seed, len)))

@@ -4,7 +4,7 @@
 mod support;
 
 use protozero::types::{Bytes, FieldType, Sint64, Str, Uint32, Uint64};
-use protozero::{DecodeError, Decoder, Field, IndexedMessage, MAX_GROUP_DEPTH};
+use protozero::{DecodeError, Decoder, Field, GROUPS_MAX_DEPTH, IndexedMessage};
 use support::random_message::write_random;
 use support::{Random, encode};
 
@@ -74,7 +74,7 @@ fn groups_before_a_field_are_skipped() {
     assert_eq!(indexed(&bytes, true).last::<Uint32>(0), Ok(Some(3)));
     let repeated = indexed(&bytes, false).repeated::<Uint32>(3, 1);
     assert!(repeated.eq([Ok(1), Ok(3)]));
-    let deep = vec![0x13; MAX_GROUP_DEPTH + 1];
+    let deep = vec![0x13; GROUPS_MAX_DEPTH + 1];
     let error = indexed(&deep, true).last::<Uint32>(0);
     assert_eq!(error, Err(DecodeError::GroupsTooDeep { offset: 0 }));
 }

@@ -4,8 +4,8 @@
 mod support;
 
 use protozero::{
-    Decoder, HeapBuffered, MAX_DEPTH, MAX_MESSAGE_BYTES, Message, Outgoing, Range, RangeSource,
-    SlotTarget, StreamWriter, types,
+    Decoder, HeapBuffered, MESSAGE_MAX_BYTES, MESSAGES_MAX_DEPTH, Message, Outgoing, Range,
+    RangeSource, SlotTarget, StreamWriter, types,
 };
 
 #[test]
@@ -19,13 +19,13 @@ fn message_beyond_the_depth_limit_is_dropped_and_counted_once() {
     // Each level takes a stack frame, together more than the stack of a test thread.
     let nested = std::thread::Builder::new().stack_size(64 << 20).spawn(|| {
         let mut buffer = HeapBuffered::<Message>::new();
-        nest(&mut buffer.message(), MAX_DEPTH + 3);
+        nest(&mut buffer.message(), MESSAGES_MAX_DEPTH + 3);
         (buffer.to_vec(), buffer.dropped_fields())
     });
     let (bytes, dropped_fields) = nested.expect("a thread").join().expect("no panic");
     assert_eq!(dropped_fields, 1);
     let mut level = &bytes[..];
-    for _ in 0..MAX_DEPTH {
+    for _ in 0..MESSAGES_MAX_DEPTH {
         let decoder = Decoder::new(level);
         assert_eq!(decoder.last::<types::Uint32>(1), Ok(Some(8)));
         level = decoder.last::<types::Bytes>(9).unwrap().unwrap();
@@ -60,7 +60,7 @@ fn fields_beyond_the_message_size_are_dropped_and_counted() {
     drop(outer);
     message.append_bytes::<6>(&piece);
     drop(message);
-    let admitted = MAX_MESSAGE_BYTES / ((1 << 20) + 4);
+    let admitted = MESSAGE_MAX_BYTES / ((1 << 20) + 4);
     assert_eq!(stream.dropped_fields(), 200 - admitted + 1);
     let headers_and_empty_message = 5 + 5 + 2;
     let field_bytes = (1 << 20) + 4;
@@ -76,7 +76,7 @@ fn leaked_message_beyond_the_limit_ends_with_its_parent() {
         let mut stream = StreamWriter::new(Counting(Box::new([0; 4096])));
         let mut message = stream.message();
         let mut outer = message.begin_nested::<1>();
-        outer.append_raw(&vec![0; MAX_MESSAGE_BYTES as usize]);
+        outer.append_raw(&vec![0; MESSAGE_MAX_BYTES as usize]);
         for _ in 0..4096 {
             // As soon as the range is full, the limit admits no further byte.
             outer.append_raw(&[0]);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use protozero::owned::{EncodedField, FieldEncoder, MAX_OWNED_DEPTH, Nested, UnknownFields};
+use protozero::owned::{EncodedField, FieldEncoder, Nested, OWNED_MAX_DEPTH, UnknownFields};
 use protozero::types::{Double, Int32, Sint64, Str};
 use protozero::{DecodeError, Decoder, Message, OwnedMessage};
 
@@ -108,9 +108,9 @@ fn a_group_in_place_of_a_known_field_is_an_error() {
 
 #[test]
 fn nesting_beyond_the_limit_is_an_error_that_names_the_field() {
-    let deepest = chain(MAX_OWNED_DEPTH);
+    let deepest = chain(OWNED_MAX_DEPTH);
     assert_eq!(Node::decode(&deepest.encode_to_vec()), Ok(deepest));
-    let too_deep = chain(MAX_OWNED_DEPTH + 1).encode_to_vec();
+    let too_deep = chain(OWNED_MAX_DEPTH + 1).encode_to_vec();
     let error = Node::decode(&too_deep).unwrap_err();
     assert_eq!(error, DecodeError::MessagesTooDeep { field: 4 });
     assert!(

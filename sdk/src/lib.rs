@@ -101,11 +101,15 @@ pub use report::{BufferMemory, Losses, Report, Warning};
 #[doc(inline)]
 pub use tracezero_core::clock::{Clock, TscError};
 #[doc(inline)]
-pub use tracezero_core::coordination::{FlushInitiator, FlushReason, PacketCounts};
+pub use tracezero_core::coordination::{
+    CategoryDescriptor, DataSourceDescriptor, FlushInitiator, FlushReason, PacketCounts,
+};
 #[doc(inline)]
-pub use tracezero_core::ids::SessionId;
+pub use tracezero_core::ids::{ProducerId, SessionId};
 #[doc(inline)]
 pub use tracezero_core::protos;
+#[doc(inline)]
+pub use tracezero_core::shm::MemoryError;
 #[doc(inline)]
 pub use tracezero_macros::{ArgValue, trace};
 #[doc(inline)]
@@ -129,7 +133,7 @@ pub use tracezero_service::{
 pub use tracezero_track_event::{__private, __traced_async};
 #[doc(inline)]
 pub use tracezero_track_event::{
-    ARG_MAX_BYTES, ArgValue, AsyncSpan, Category, ChildOrder, CounterTrack, CounterValue, Dict,
+    ARG_MAX_BYTES, ArgValue, AsDebug, AsDisplay, AsyncSpan, Category, ChildOrder, CounterTrack, CounterValue, Dict,
     DictWriter, EndingSpan, Flow, OPEN_SPANS_MAX, Span, TraceFuture, Traced, TracedWithEnd, Track,
     TrackSpan, Unit, async_span, begin, categories, counter, debug, declare_event_schema, dict,
     display, enabled, end, instant, library_recorder, span,

@@ -60,8 +60,8 @@ fn no_form_of_event_allocates() {
     let _guard = alone();
     let session = record_into(ring());
     for (form, record) in FORMS {
-        // First fills the whole ring with packets of this form: the service's queues then have their largest size for
-        // this form, and do not grow below.
+        // First fills the whole ring with packets of this form. The service's queues then have
+        // their largest size for this form, and do not grow below.
         (0..ROUNDS * 2).for_each(record);
         let allocations = allocations_of(|| (0..ROUNDS).for_each(record));
         assert_eq!(allocations, 0, "{form}");
@@ -142,7 +142,7 @@ fn record_all(round: u32) {
 
 fn record_frame(number: u32, passes: u32) {
     Frames::trace(|cx| {
-        let now = cx.now();
+        let now = cx.now_ns();
         cx.packet(|packet| {
             packet.set_timestamp(now);
             packet.frame(|frame| {

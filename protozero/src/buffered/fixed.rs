@@ -20,7 +20,7 @@ use crate::stream::{FixedSource, StreamWriter};
 /// let mut buffer = StaticBuffered::<Message>::new(&mut memory);
 /// buffer.message().append_string::<1>("longer than 16 bytes");
 /// assert_eq!(buffer.finish().unwrap_err().needed_bytes, 22);
-/// # Ok::<(), protozero::Overflow>(())
+/// # Ok::<(), protozero::OverflowError>(())
 /// ```
 pub struct StaticBuffered<'b, M> {
     stream: StreamWriter<FixedSource<'b>>,
@@ -56,10 +56,10 @@ impl<'b, M: Writer> StaticBuffered<'b, M> {
     ///
     /// If the message did not fit. The slice then holds no valid message.
     #[inline]
-    pub fn finish(&mut self) -> Result<usize, Overflow> {
+    pub fn finish(&mut self) -> Result<usize, OverflowError> {
         self.stream.end_messages();
         if self.stream.source().overflowed() {
-            return Err(Overflow {
+            return Err(OverflowError {
                 needed_bytes: self.stream.written_bytes(),
                 capacity_bytes: self.capacity_bytes,
             });
@@ -81,15 +81,15 @@ impl<M: Writer> fmt::Debug for StaticBuffered<'_, M> {
 /// The error if a message does not fit into the slice of its [`StaticBuffered`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Overflow {
-    /// A size in bytes that is enough for the message. It may exceed the size of the message, by at most 4
-    /// bytes for each nested message.
+pub struct OverflowError {
+    /// A size in bytes that is enough for the message. This may be more than the encoded message
+    /// takes, by at most 4 bytes for each nested message.
     pub needed_bytes: u64,
     /// The size of the slice in bytes.
     pub capacity_bytes: usize,
 }
 
-impl fmt::Display for Overflow {
+impl fmt::Display for OverflowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -99,4 +99,4 @@ impl fmt::Display for Overflow {
     }
 }
 
-impl core::error::Error for Overflow {}
+impl core::error::Error for OverflowError {}

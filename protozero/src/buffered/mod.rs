@@ -5,7 +5,7 @@ mod heap; // memory that grows
 mod fixed; // a slice of the caller
 mod null; // no memory
 
-pub use fixed::{Overflow, StaticBuffered};
+pub use fixed::{OverflowError, StaticBuffered};
 #[cfg(feature = "alloc")]
 pub use heap::HeapBuffered;
 pub use null::NullBuffered;

@@ -1,6 +1,6 @@
 //! Decoding of fields into members of a struct.
 //!
-//! A message that nests deeper than `MAX_OWNED_DEPTH` (100) is an error, not a stack overflow.
+//! A message that nests deeper than `OWNED_MAX_DEPTH` (100) is an error, not a stack overflow.
 //! `tests/generated/tests/owned/recursion.rs` checks this.
 
 use ::alloc::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::error::DecodeError;
 use crate::field::{Field, Value};
 use crate::types::FieldType;
 
-use super::{MAX_OWNED_DEPTH, OwnedType, UnknownFields};
+use super::{OWNED_MAX_DEPTH, OwnedType, UnknownFields};
 
 /// A field of an encoded message, which generated code merges into a member of a struct.
 ///
@@ -24,7 +24,7 @@ pub struct EncodedField<'a> {
     value: Option<Value<'a>>,
     /// The encoded tag and value.
     encoded: &'a [u8],
-    /// The number of messages around the field, 1 to [`MAX_OWNED_DEPTH`].
+    /// The number of messages around the field, 1 to [`OWNED_MAX_DEPTH`].
     depth: usize,
 }
 
@@ -126,8 +126,8 @@ impl<'a> EncodedField<'a> {
         Ok(())
     }
 
-    /// Adds an entry to a map, and replaces an entry with the same key. If the encoded entry lacks
-    /// the key or the value, this is zero or empty.
+    /// Adds an entry to a map, and replaces an entry with the same key. A key or value that the
+    /// encoded entry lacks is zero or empty.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl<'a> EncodedField<'a> {
         merge_field: &mut dyn FnMut(&EncodedField<'_>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
         let bytes = self.bytes()?;
-        if self.depth == MAX_OWNED_DEPTH {
+        if self.depth == OWNED_MAX_DEPTH {
             return Err(DecodeError::MessagesTooDeep { field: self.number });
         }
         each_field(bytes, self.depth + 1, merge_field)
@@ -211,7 +211,7 @@ pub(super) fn each_field(
 }
 
 // These functions create a default value in their own stack frame, which is gone before the caller
-// merges a nested message into the value.
+// merges a nested message into the value. So deep nesting takes less stack.
 
 #[inline(never)]
 fn set_to_default<T: Default, E>(member: &mut Option<E>, case: fn(T) -> E) {

@@ -3,7 +3,7 @@
 use ::alloc::collections::BTreeMap;
 use ::alloc::vec::Vec;
 
-use crate::varint::{MAX_VARINT_BYTES, append_varint, encode_varint};
+use crate::varint::{VARINT_MAX_BYTES, append_varint, encode_varint};
 use crate::wire::WireType;
 
 use super::{OwnedType, UnknownFields};
@@ -112,7 +112,7 @@ impl FieldEncoder {
     /// Fills in the length of the payload that began at `start`.
     pub(super) fn end_delimited(&mut self, start: usize) {
         let payload_bytes = self.bytes.len() - start - 1;
-        let mut length = [0; MAX_VARINT_BYTES];
+        let mut length = [0; VARINT_MAX_BYTES];
         let len = encode_varint(payload_bytes as u64, &mut length);
         self.bytes
             .splice(start..=start, length[..len].iter().copied());

@@ -31,7 +31,7 @@ pub mod heap {
 }
 
 /// The maximum nesting depth of a message that is decoded, including the outermost message.
-pub const MAX_OWNED_DEPTH: usize = 100;
+pub const OWNED_MAX_DEPTH: usize = 100;
 
 /// A message that owns its fields.
 ///
@@ -87,7 +87,7 @@ pub trait OwnedMessage: Clone + fmt::Debug + Default + PartialEq {
     /// # Errors
     ///
     /// If the bytes are malformed anywhere, if a field has another type than in the schema, or if
-    /// messages nest deeper than [`MAX_OWNED_DEPTH`]. A missing `required` field of proto2 is not
+    /// messages nest deeper than [`OWNED_MAX_DEPTH`]. A missing `required` field of proto2 is not
     /// an error.
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut message = Self::default();

@@ -13,8 +13,8 @@ use crate::wire::{WireType, zigzag32, zigzag64};
 use super::{EncodedField, FieldEncoder, OwnedMessage};
 
 /// A protobuf type whose values have an owned Rust type: a marker of [`types`](crate::types), an
-/// [`Enum`], or a [`Nested`] message.
-pub trait OwnedType {
+/// [`Enum`], or a [`Nested`] message. No other type implements it.
+pub trait OwnedType: sealed::Sealed {
     /// The Rust type of a value.
     type Value: Default;
 
@@ -41,6 +41,11 @@ pub trait OwnedType {
     fn is_zero(value: &Self::Value) -> bool;
 }
 
+mod sealed {
+    /// Keeps other crates from implementing [`OwnedType`](super::OwnedType).
+    pub trait Sealed {}
+}
+
 /// Implements [`OwnedType`] for one scalar type.
 macro_rules! scalar {
     ($marker:ident, $value:ty, Varint, |$v:ident| $encode:expr) => {
@@ -56,6 +61,8 @@ macro_rules! scalar {
     };
     (@ $marker:ident, $value:ty, $wire:ident, $packable:literal,
         |$v:ident, $fields:ident| $append:expr, $is_zero:expr) => {
+        impl sealed::Sealed for types::$marker {}
+
         impl OwnedType for types::$marker {
             type Value = $value;
             const WIRE_TYPE: WireType = WireType::$wire;
@@ -100,6 +107,8 @@ scalar!(Bytes, Vec<u8>, |v| v);
 /// The protobuf type of an enum whose generated newtype is `E`.
 pub struct Enum<E>(PhantomData<fn() -> E>);
 
+impl<E> sealed::Sealed for Enum<E> {}
+
 impl<E: Default + Copy + From<i32> + Into<i32>> OwnedType for Enum<E> {
     type Value = E;
     const WIRE_TYPE: WireType = WireType::Varint;
@@ -131,6 +140,8 @@ impl<E> fmt::Debug for Enum<E> {
 
 /// The protobuf type of a nested message whose generated struct is `M`.
 pub struct Nested<M>(PhantomData<fn() -> M>);
+
+impl<M> sealed::Sealed for Nested<M> {}
 
 impl<M: OwnedMessage> OwnedType for Nested<M> {
     type Value = M;

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 
 use super::put::{put_at, put_compact_at};
 use super::{DELIMITED_ROOM_BYTES, RangeSource, StreamWriter};
-use crate::wire::MAX_COMPACT_BYTES;
+use crate::wire::COMPACT_MAX_BYTES;
 
 /// A short value that is being written to a stream: see [`StreamWriter::append_delimited_by`].
 ///
@@ -58,8 +58,8 @@ impl CompactValue<'_> {
     pub fn put(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.room();
         if fits {
-            // SAFETY: there is room for so many bytes, at most 127, which nobody else accesses
-            // (invariant of `end`).
+            // SAFETY: `bytes` fits into the room, so it has at most 127 bytes, and nobody else
+            // accesses the room (invariant of `end`).
             self.at = unsafe { put_compact_at(self.at, bytes) };
         }
         fits
@@ -124,9 +124,10 @@ impl<S: RangeSource> StreamWriter<S> {
         // SAFETY: there is room for a length and for 127 bytes (invariant 1 of the stream).
         let begin = unsafe { self.cursor.add(1) };
         // SAFETY: as above.
-        let end = unsafe { begin.add(MAX_COMPACT_BYTES) };
-        // The value borrows the range as long as the stream is borrowed. `put` cannot swap it for
-        // another value, because no other value has the same lifetime.
+        let end = unsafe { begin.add(COMPACT_MAX_BYTES) };
+        // The value borrows the range as long as the stream is borrowed. `put` cannot swap the
+        // value for one that points into another range, because no other value has the same
+        // lifetime.
         let mut value = CompactValue {
             at: begin,
             begin,

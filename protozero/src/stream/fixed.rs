@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use super::StreamWriter;
-use super::source::{MAX_RANGE_BYTES, Outgoing, Range, RangeSource, SlotTarget};
+use super::source::{Outgoing, RANGE_MAX_BYTES, Range, RangeSource, SlotTarget};
 
 /// The source of a stream that writes to one slice of the caller. Bytes that do not fit are
 /// discarded; [`FixedSource::overflowed`] then returns true.
@@ -15,11 +15,11 @@ pub struct FixedSource<'b> {
 
 impl<'b> FixedSource<'b> {
     /// Creates a stream that writes to `slice`. The stream uses at most the first
-    /// [`MAX_RANGE_BYTES`](crate::MAX_RANGE_BYTES) of the slice.
+    /// [`RANGE_MAX_BYTES`](crate::RANGE_MAX_BYTES) of the slice.
     #[inline]
     #[must_use]
     pub fn stream(slice: &'b mut [u8]) -> StreamWriter<Self> {
-        let len = slice.len().min(MAX_RANGE_BYTES);
+        let len = slice.len().min(RANGE_MAX_BYTES);
         let range = slice[..len].as_mut_ptr_range();
         let source = Self {
             overflowed: false,

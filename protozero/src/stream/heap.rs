@@ -6,19 +6,19 @@ use core::ptr::{self, NonNull};
 use core::slice;
 
 use super::StreamWriter;
-use super::source::{MIN_RANGE_BYTES, Outgoing, Range, RangeSource};
+use super::source::{Outgoing, RANGE_MIN_BYTES, Range, RangeSource};
 
 /// A source that hands out heap blocks of doubling size, and keeps all blocks until it is cleared.
 #[derive(Debug)]
 pub struct HeapSource {
     blocks: Vec<Block>,
-    /// The first block from before the last [`HeapSource::clear`], for the next range.
+    /// The first block, which [`HeapSource::clear`] kept for the next range.
     cached: Option<Block>,
     first_block_bytes: usize,
 }
 
 /// The size in bytes up to which blocks double.
-const MAX_BLOCK_BYTES: usize = 128 * 1024;
+const BLOCK_MAX_BYTES: usize = 128 * 1024;
 
 impl HeapSource {
     /// Creates a source whose first block has `first_block_bytes` bytes (at least 4). Each
@@ -26,8 +26,8 @@ impl HeapSource {
     /// yet.
     #[must_use]
     pub const fn new(first_block_bytes: usize) -> Self {
-        let first_block_bytes = if first_block_bytes < MIN_RANGE_BYTES {
-            MIN_RANGE_BYTES
+        let first_block_bytes = if first_block_bytes < RANGE_MIN_BYTES {
+            RANGE_MIN_BYTES
         } else {
             first_block_bytes
         };
@@ -74,15 +74,16 @@ impl StreamWriter<HeapSource> {
     }
 }
 
-// SAFETY: a block stays allocated until the source is cleared or dropped. Only `restart` clears it,
-// after the stream has released the range. The stream drops the source together with itself, and a
-// caller that replaces the source promises that there is no range (`StreamWriter::source_mut`).
+// SAFETY: a block stays allocated until the source is cleared or dropped. Only `restart` clears the
+// source, after the stream has released the range. The stream drops the source together with
+// itself, and a caller that replaces the source promises that there is no range
+// (`StreamWriter::source_mut`).
 unsafe impl RangeSource for HeapSource {
     fn next_range(&mut self, outgoing: Outgoing<'_>) -> Range {
         let next_bytes = match self.blocks.last_mut() {
             Some(last) => {
                 last.used_bytes = outgoing.used_bytes();
-                (last.len * 2).min(MAX_BLOCK_BYTES.max(self.first_block_bytes))
+                (last.len * 2).min(BLOCK_MAX_BYTES.max(self.first_block_bytes))
             }
             None => self.first_block_bytes,
         };

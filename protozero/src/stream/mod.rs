@@ -13,9 +13,9 @@
 //! byte. Most messages have at most 127 bytes: at their end the length is stored, and nothing
 //! moves. For each compact slot, 3 bytes at the end of the range are held back. If a message
 //! becomes longer, or is still open when the range is full, its slot *grows*: the bytes behind the
-//! slot move by 3, and the slot then has 4 bytes for a padded length. The result is cut into ranges
-//! as if every slot had 4 bytes from the beginning, and the slots of short messages shrank at their
-//! end.
+//! slot move by 3, and the slot then has 4 bytes for a padded length. So each range holds the same
+//! bytes as if every slot had 4 bytes from the beginning, and a slot shrank to one byte when its
+//! message ended with at most 127 bytes.
 //!
 //! A *stream position* is the number of bytes written so far, without bytes that were left unused
 //! at the ends of ranges. The length of a message is the difference of two positions, so it is
@@ -54,8 +54,8 @@ mod null; // a source without memory
 
 use core::ptr;
 
-use crate::varint::{MAX_VARINT_BYTES, encode_varint};
-use crate::wire::{MAX_COMPACT_BYTES, MAX_TAG_BYTES, SLOT_BYTES, Tag};
+use crate::varint::{VARINT_MAX_BYTES, encode_varint};
+use crate::wire::{COMPACT_MAX_BYTES, SLOT_BYTES, TAG_MAX_BYTES, Tag};
 pub use compact::CompactValue;
 pub use fixed::FixedSource;
 #[cfg(feature = "alloc")]
@@ -63,26 +63,26 @@ pub use heap::HeapSource;
 pub use null::NullSource;
 use put::{put_at, put_short_at, put_varint_at};
 use root_slot::RootSlot;
-pub use slots::MAX_DEPTH;
+pub use slots::MESSAGES_MAX_DEPTH;
 use slots::{OpenSlots, Outermost};
 pub use source::{
-    MAX_RANGE_BYTES, MIN_RANGE_BYTES, Outgoing, PatchId, Range, RangeSource, SlotTarget,
+    Outgoing, PatchId, RANGE_MAX_BYTES, RANGE_MIN_BYTES, Range, RangeSource, SlotTarget,
 };
 
 /// The largest size of a nested message, in bytes: 128 MiB.
 ///
-/// A length slot can encode at most 2^28 - 1. Sizes are checked only once per range, so the limit
-/// leaves room for one range of the largest size ([`MAX_RANGE_BYTES`]). A field that would make an
-/// enclosing message larger than the limit is dropped as a whole, and
+/// A length slot can encode at most 2^28 - 1. The size is checked at least once per range, but not
+/// at each field, so the limit leaves room for one range of the largest size ([`RANGE_MAX_BYTES`]).
+/// A field that would make an enclosing message larger than the limit is dropped as a whole, and
 /// [`StreamWriter::dropped_fields`] counts it.
-pub const MAX_MESSAGE_BYTES: u64 = (1 << 28) - 1 - MAX_RANGE_BYTES as u64;
+pub const MESSAGE_MAX_BYTES: u64 = (1 << 28) - 1 - RANGE_MAX_BYTES as u64;
 
 /// The room in bytes that [`StreamWriter::append_delimited`] requires: the longest value (127
 /// bytes), its length byte, and one byte that stays free.
-pub const DELIMITED_ROOM_BYTES: usize = 1 + MAX_COMPACT_BYTES + 1;
+pub const DELIMITED_ROOM_BYTES: usize = 1 + COMPACT_MAX_BYTES + 1;
 
 /// The largest size in bytes of a field that is not length-delimited: a tag and a varint.
-const SHORT_FIELD_BYTES: usize = MAX_TAG_BYTES + MAX_VARINT_BYTES;
+const SHORT_FIELD_BYTES: usize = TAG_MAX_BYTES + VARINT_MAX_BYTES;
 
 /// The number of bytes by which a compact slot grows.
 const GROWTH_BYTES: usize = SLOT_BYTES - 1;
@@ -116,8 +116,9 @@ struct DroppedMessage {
     short_end: usize,
 }
 
-// SAFETY: the pointers lead to memory that only this stream accesses (invariant 1), on whichever
-// thread the stream is; the source is `Send` by itself.
+// SAFETY: the pointers of the stream and of its slots lead to ranges that only this stream accesses
+// (invariants 1 and 3), so they may move to another thread together with the stream. `S: Send` says
+// the same of the source.
 unsafe impl<S: Send + ?Sized> Send for StreamWriter<S> {}
 
 impl<S: RangeSource> StreamWriter<S> {
@@ -236,8 +237,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         usize::from(matches!(self.root_slot, RootSlot::Compact(_)))
     }
 
-    /// Returns the number of fields that were dropped because of [`MAX_DEPTH`] or
-    /// [`MAX_MESSAGE_BYTES`]. A dropped message counts once, including everything in it.
+    /// Returns the number of fields that were dropped because of [`MESSAGES_MAX_DEPTH`] or
+    /// [`MESSAGE_MAX_BYTES`]. A dropped message counts once, including everything in it.
     pub fn dropped_fields(&self) -> u64 {
         self.dropped_fields
     }
@@ -292,7 +293,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         if !self.has_room_for_short_field() {
             return self.append_short_split(&bytes[..len]);
         }
-        // SAFETY: there is room for a short field, which may have more than 8 bytes (invariant 1).
+        // SAFETY: there is room for `SHORT_FIELD_BYTES`, more than the 8 bytes that are stored
+        // (invariant 1).
         unsafe { put_at(self.cursor, &bytes) };
         self.advance(len);
     }
@@ -321,7 +323,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(always)]
     pub(crate) fn append_bare_varint(&mut self, value: u64) {
         if !self.has_room_for_short_field() {
-            let mut bytes = [0; MAX_VARINT_BYTES];
+            let mut bytes = [0; VARINT_MAX_BYTES];
             let len = encode_varint(value, &mut bytes);
             return self.append_short_split(&bytes[..len]);
         }
@@ -332,7 +334,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(always)]
     pub(crate) fn append_fixed<const N: usize>(&mut self, tag: Tag, value: [u8; N]) {
         if !self.has_room_for_short_field() {
-            let mut field = [0; MAX_TAG_BYTES + 8];
+            let mut field = [0; TAG_MAX_BYTES + 8];
             field[..tag.len()].copy_from_slice(tag.as_bytes());
             field[tag.len()..tag.len() + N].copy_from_slice(&value);
             return self.append_short_split(&field[..tag.len() + N]);
@@ -347,7 +349,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(always)]
     pub(crate) fn append_bytes(&mut self, tag: Tag, value: &[u8]) {
         let len = value.len();
-        if len > MAX_COMPACT_BYTES || !self.has_room(tag.len() + 1 + len) {
+        if len > COMPACT_MAX_BYTES || !self.has_room(tag.len() + 1 + len) {
             return self.append_bytes_split(tag, &[value]);
         }
         // SAFETY: there is room for tag, length and value (invariant 1).
@@ -364,7 +366,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     pub(crate) fn append_bytes_split(&mut self, tag: Tag, pieces: &[&[u8]]) {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         if self.append_length(tag, len) {
-            if len > MAX_COMPACT_BYTES {
+            if len > COMPACT_MAX_BYTES {
                 // With this value, all open messages exceed 127 bytes, so their slots must grow.
                 // Growing them before the value is written moves fewer bytes.
                 self.grow_slots();
@@ -378,7 +380,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     /// Appends the tag and the length of a length-delimited field, if the limits admit the whole
     /// field. Returns whether they do; if so, the caller must append exactly `len` bytes next.
     pub(crate) fn append_length(&mut self, tag: Tag, len: usize) -> bool {
-        let mut length = [0; MAX_VARINT_BYTES];
+        let mut length = [0; VARINT_MAX_BYTES];
         let length_len = encode_varint(len as u64, &mut length);
         let admitted = self.admits(tag.len() + length_len + len);
         if admitted {
@@ -391,9 +393,9 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[cold]
     #[inline(never)]
     fn append_varint_split(&mut self, tag: Tag, value: u64) {
-        let mut varint = [0; MAX_VARINT_BYTES];
+        let mut varint = [0; VARINT_MAX_BYTES];
         let len = encode_varint(value, &mut varint);
-        let mut field = [0; MAX_TAG_BYTES + MAX_VARINT_BYTES];
+        let mut field = [0; TAG_MAX_BYTES + VARINT_MAX_BYTES];
         field[..tag.len()].copy_from_slice(tag.as_bytes());
         field[tag.len()..tag.len() + len].copy_from_slice(&varint[..len]);
         self.append_short_split(&field[..tag.len() + len]);
@@ -405,7 +407,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         if self.dropping.is_some() {
             return false;
         }
-        let admitted = self.outermost_len() + len as u64 <= MAX_MESSAGE_BYTES;
+        let admitted = self.outermost_len() + len as u64 <= MESSAGE_MAX_BYTES;
         self.dropped_fields += u64::from(!admitted);
         admitted
     }

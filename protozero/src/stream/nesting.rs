@@ -13,12 +13,12 @@
 use core::ptr;
 
 use super::put::{put_at, write_before};
-use super::slots::{EarlierSlot, INLINE_DEPTH, MAX_DEPTH, PoppedSlot};
+use super::slots::{EarlierSlot, INLINE_DEPTH, MESSAGES_MAX_DEPTH, PoppedSlot};
 use super::{
     DroppedMessage, GROWTH_BYTES, RangeSource, RootSlot, SlotTarget, StreamWriter, short_end_before,
 };
 use crate::varint::redundant_varint;
-use crate::wire::{MAX_COMPACT_BYTES, SLOT_BYTES, Tag};
+use crate::wire::{COMPACT_MAX_BYTES, SLOT_BYTES, Tag};
 
 impl<S: RangeSource + ?Sized> StreamWriter<S> {
     /// Begins a nested message in the message of depth `parent_depth`. Its depth is one more.
@@ -47,7 +47,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         if self.dropping.is_some() {
             return;
         }
-        if parent_depth >= MAX_DEPTH {
+        if parent_depth >= MESSAGES_MAX_DEPTH {
             self.dropped_fields += 1;
             return self.begin_dropped_message(parent_depth);
         }
@@ -91,7 +91,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     pub(crate) fn end_message(&mut self, depth: usize) {
         if let Some(payload) = self.slots.inline_compact(depth) {
             let len = self.distance(payload);
-            if len <= MAX_COMPACT_BYTES {
+            if len <= COMPACT_MAX_BYTES {
                 self.slots.pop_inline_compact(depth);
                 return self.close_compact(payload, len);
             }
@@ -130,7 +130,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         }
         while self.slots.len() > depth {
             if let Some(payload) = self.slots.innermost_compact()
-                && self.distance(payload) > MAX_COMPACT_BYTES
+                && self.distance(payload) > COMPACT_MAX_BYTES
             {
                 self.grow_slots();
             }
@@ -198,12 +198,14 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         let mut shift = growth_bytes;
         let mut grow = |payload: *mut u8| {
             let len = end.addr() - payload.addr();
-            // SAFETY: at least `shift` bytes behind the cursor are held back (invariant 1).
+            // SAFETY: `payload` is at most the cursor, and at least `shift` bytes behind the cursor
+            // are held back (invariant 1).
             let moved = unsafe { payload.add(shift) };
-            // SAFETY: as above: `end` is at most the cursor.
+            // SAFETY: as above: the bytes end at `end`, which is at most the cursor, and move by
+            // `shift`.
             unsafe { ptr::copy(payload, moved, len) };
-            // SAFETY: `moved` is at least 3 bytes behind `payload`, and the slot's one byte is
-            // before `payload`, so there are 4 bytes.
+            // SAFETY: `moved` is at least 3 bytes behind `payload`, and the byte before `payload`
+            // is the compact slot. So the 4 bytes before `moved` are in the range.
             unsafe { write_before(moved, [0; SLOT_BYTES]) };
             // SAFETY: a slot of one byte is before `payload` (invariant 2).
             end = unsafe { payload.sub(1) };

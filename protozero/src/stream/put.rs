@@ -7,7 +7,7 @@
 
 use core::ptr;
 
-use crate::varint::{MAX_VARINT_BYTES, encode_varint, spread_groups, spread_varint};
+use crate::varint::{VARINT_MAX_BYTES, encode_varint, spread_groups, spread_varint};
 use crate::wire::SLOT_BYTES;
 
 /// Copies bytes to `at`; returns the address behind them.
@@ -97,7 +97,7 @@ pub(super) unsafe fn put_halves_at<const N: usize>(at: *mut u8, bytes: &[u8]) ->
 ///
 /// # Safety
 ///
-/// As for [`put_at`], with [`MAX_VARINT_BYTES`] bytes, independent of the value.
+/// As for [`put_at`], with [`VARINT_MAX_BYTES`] bytes, independent of the value.
 #[inline(always)]
 pub(super) unsafe fn put_varint_at(at: *mut u8, value: u64) -> *mut u8 {
     if value < 1 << 7 {
@@ -139,7 +139,7 @@ pub(super) unsafe fn put_varint_at(at: *mut u8, value: u64) -> *mut u8 {
 #[inline(never)]
 pub(super) unsafe fn put_long_varint_at(at: *mut u8, value: u64) -> *mut u8 {
     if value >= 1 << 56 {
-        let mut bytes = [0; MAX_VARINT_BYTES];
+        let mut bytes = [0; VARINT_MAX_BYTES];
         let len = encode_varint(value, &mut bytes);
         // SAFETY: promised by the caller.
         return unsafe { put_at(at, &bytes[..len]) };
@@ -161,6 +161,6 @@ pub(super) unsafe fn put_long_varint_at(at: *mut u8, value: u64) -> *mut u8 {
 pub(super) unsafe fn write_before(payload: *mut u8, length: [u8; SLOT_BYTES]) {
     // SAFETY: promised by the caller.
     let slot = unsafe { payload.sub(SLOT_BYTES) };
-    // SAFETY: promised by the caller; an array of bytes has no alignment.
+    // SAFETY: promised by the caller; an array of bytes has alignment 1.
     unsafe { slot.cast::<[u8; SLOT_BYTES]>().write(length) };
 }

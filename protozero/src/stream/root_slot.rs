@@ -2,7 +2,7 @@
 
 use super::put::{put_at, put_compact_at};
 use super::{DELIMITED_ROOM_BYTES, RangeSource, StreamWriter};
-use crate::wire::{MAX_COMPACT_BYTES, SLOT_BYTES};
+use crate::wire::{COMPACT_MAX_BYTES, SLOT_BYTES};
 
 /// The length slot outside any message.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ impl<S: RangeSource> StreamWriter<S> {
     /// If `compact_max` exceeds 127.
     #[inline]
     pub fn close_short_slot(&mut self, compact_max: usize) -> Option<usize> {
-        assert!(compact_max <= MAX_COMPACT_BYTES);
+        assert!(compact_max <= COMPACT_MAX_BYTES);
         let RootSlot::Compact(payload) = self.root_slot else {
             return None;
         };
@@ -102,7 +102,7 @@ impl<S: RangeSource> StreamWriter<S> {
     /// `bytes`. It guarantees that the range is not full afterwards.
     #[inline(always)]
     pub fn append_delimited(&mut self, bytes: &[u8]) -> bool {
-        let fits = bytes.len() <= MAX_COMPACT_BYTES && self.has_room(DELIMITED_ROOM_BYTES);
+        let fits = bytes.len() <= COMPACT_MAX_BYTES && self.has_room(DELIMITED_ROOM_BYTES);
         if fits {
             // SAFETY: there is room for a length and for 127 bytes (invariant 1).
             let bytes_at = unsafe { put_at(self.cursor, &[bytes.len() as u8]) };

@@ -17,7 +17,7 @@ pub(super) const INLINE_DEPTH: usize = 16;
 /// `alloc`. Packed fields and strings count as messages while they are written piece by piece. A
 /// deeper message is dropped with all its content, and
 /// [`StreamWriter::dropped_fields`](super::StreamWriter::dropped_fields) counts it.
-pub const MAX_DEPTH: usize = if cfg!(feature = "alloc") {
+pub const MESSAGES_MAX_DEPTH: usize = if cfg!(feature = "alloc") {
     1 << 14
 } else {
     INLINE_DEPTH
@@ -47,8 +47,9 @@ pub(super) struct EarlierSlot {
 /// The stack of the length slots of open messages, in three consecutive parts:
 ///
 /// 1. Slots in earlier ranges, which were given up. Each has an [`EarlierSlot`].
-/// 2. Slots in the current range that have grown to 4 bytes. Only their payload address counts.
-/// 3. Slots in the current range that are compact, of one byte. Only their payload address counts.
+/// 2. Slots in the current range that have grown to 4 bytes. Only their payload address is stored.
+/// 3. Slots in the current range that are compact, of one byte. Only their payload address is
+///    stored.
 ///
 /// `repr(C)` keeps the order of the members, so that the members that are accessed when a message
 /// begins or ends share a cache line.
@@ -71,7 +72,7 @@ pub(super) struct OpenSlots {
     /// are slots from `INLINE_DEPTH` on. [`OpenSlots::note_compact`] updates it after each change
     /// of `grown` or of the number of slots.
     compact_above: usize,
-    /// The number of open messages; at most `MAX_DEPTH`, or `usize::MAX` while suspended.
+    /// The number of open messages; at most `MESSAGES_MAX_DEPTH`, or `usize::MAX` while suspended.
     len: usize,
 }
 
@@ -140,7 +141,7 @@ impl OpenSlots {
         debug_assert!(index < INLINE_DEPTH);
         // SAFETY: promised by the caller.
         let payload = unsafe { self.payloads.get_unchecked(index) };
-        // SAFETY: `push_inline` wrote it.
+        // SAFETY: `push_inline` initialized the element when the slot was pushed.
         unsafe { payload.assume_init() }
     }
 
@@ -149,7 +150,8 @@ impl OpenSlots {
         debug_assert!(index < self.len);
         match index.checked_sub(INLINE_DEPTH) {
             Some(spilled_index) => self.spilled_payloads[spilled_index],
-            // SAFETY: the message is open, and the index was checked.
+            // SAFETY: callers pass the index of an open message, whose slot was pushed; the index
+            // is below `INLINE_DEPTH`.
             None => unsafe { self.inline_payload(index) },
         }
     }
@@ -164,7 +166,7 @@ impl OpenSlots {
 
     #[cold]
     pub(super) fn push(&mut self, payload: *mut u8) {
-        debug_assert!(self.len < MAX_DEPTH);
+        debug_assert!(self.len < MESSAGES_MAX_DEPTH);
         if self.len < INLINE_DEPTH {
             self.push_inline(self.len, payload);
         } else {
@@ -201,7 +203,9 @@ impl OpenSlots {
     #[inline(always)]
     pub(super) fn inline_compact(&self, depth: usize) -> Option<*mut u8> {
         let is_innermost_compact = depth == self.len && depth > self.compact_above;
-        // SAFETY: the message is open; there are no slots from `INLINE_DEPTH` on.
+        // SAFETY: the message is open, because `depth` is at least 1 and equals the number of open
+        // messages. `depth` is at most `INLINE_DEPTH`, because otherwise `compact_above` would be
+        // `usize::MAX`.
         is_innermost_compact.then(|| unsafe { self.inline_payload(depth - 1) })
     }
 
@@ -280,9 +284,10 @@ impl OpenSlots {
         self.note_compact();
     }
 
-    /// Turns the slots of the current range into slots of an earlier range ([`EarlierSlot`]). All of
-    /// them must have grown. The range begins at `begin` and at stream position `begin_position`.
-    /// `target` gets the offset of each slot in the range, from the outermost message inwards.
+    /// Turns the slots of the current range into slots of an earlier range ([`EarlierSlot`]). All
+    /// these slots must have grown. The range begins at `begin` and at stream position
+    /// `begin_position`. `target` gets the offset of each slot in the range, from the outermost
+    /// message inwards.
     pub(super) fn leave_range(
         &mut self,
         begin: *mut u8,

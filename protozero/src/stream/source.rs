@@ -5,11 +5,12 @@ use core::ptr;
 use super::slots::OpenSlots;
 
 /// The smallest range that a source may hand out, in bytes. A length slot must fit into it.
-pub const MIN_RANGE_BYTES: usize = 4;
+pub const RANGE_MIN_BYTES: usize = 4;
 
-/// The largest range that a source may hand out, in bytes. It bounds how far a message can grow
-/// between two checks of its length, because lengths are checked only when a range is used up.
-pub const MAX_RANGE_BYTES: usize = 1 << 27;
+/// The largest range that a source may hand out, in bytes. This bounds how far a message can grow
+/// between two checks of its length, because the length is checked at least once per range, but not
+/// at each field.
+pub const RANGE_MAX_BYTES: usize = 1 << 27;
 
 /// A contiguous piece of memory to write to, or the end of all memory.
 #[derive(Debug, Clone, Copy)]
@@ -33,17 +34,17 @@ impl Range {
     ///
     /// # Panics
     ///
-    /// If `len` is not within [`MIN_RANGE_BYTES`] to [`MAX_RANGE_BYTES`].
+    /// If `len` is not within [`RANGE_MIN_BYTES`] to [`RANGE_MAX_BYTES`].
     #[must_use]
     pub fn new(begin: *mut u8, len: usize) -> Self {
-        assert!((MIN_RANGE_BYTES..=MAX_RANGE_BYTES).contains(&len));
+        assert!((RANGE_MIN_BYTES..=RANGE_MAX_BYTES).contains(&len));
         Self { begin, len }
     }
 }
 
 /// An identifier that a source chooses for a length slot in [`Outgoing::redirect`]. Only the source
 /// interprets it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PatchId(pub u32);
 
 /// The destination of the length of a message that was still open when its range was given up.

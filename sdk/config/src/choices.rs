@@ -12,7 +12,7 @@ pub enum FillPolicy {
 
 /// The producers that the service accepts. The setting applies to the whole service, and stays in
 /// effect after the session. The numbers are those of Perfetto's enum `LockdownModeOperation`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum LockdownMode {
     /// The producers that the service accepted before.
@@ -26,7 +26,7 @@ pub enum LockdownMode {
 
 /// The effect of triggers on a session. The numbers are those of the schema's enum with the same
 /// name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum TriggerMode {
     /// The session starts to record at a trigger, and ends after that trigger's `stop_delay_ms`.
@@ -39,7 +39,7 @@ pub enum TriggerMode {
 
 /// The writes into the file before which the service flushes the data sources. The numbers are
 /// those of the schema's enum with the same name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum WriteFlushMode {
     /// A flush before each write, but at most one every 5 s.
@@ -53,7 +53,7 @@ pub enum WriteFlushMode {
 
 /// The clock that readers of the trace show timestamps in. The numbers are those of Perfetto's enum
 /// `BuiltinClock`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum PrimaryTraceClock {
     /// `CLOCK_REALTIME`: the time of day, which jumps when it is set.
@@ -72,7 +72,7 @@ pub enum PrimaryTraceClock {
 
 /// The compression of a trace's packets. If this build cannot compress in this way, the
 /// configuration is refused; packets are never left uncompressed silently.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// No compression.
     #[default]

@@ -87,7 +87,7 @@ impl std::error::Error for DataSourceError {}
 /// There is no room if no chunk of the shared memory is free, or if the target is a ring buffer
 /// that is streamed into a file and too much of it is not in the file yet: a quarter of a ring of
 /// fixed size, or three quarters of the size to which the ring may grow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BufferExhaustedPolicy {
     /// The writer does not wait. It drops packets until a chunk is free. In a ring buffer, new
     /// packets overwrite packets that are not in the file yet.
@@ -261,7 +261,8 @@ pub struct FlushFlags {
 }
 
 /// The reason of a flush.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FlushReason {
     /// No reason was given.
     #[default]
@@ -277,7 +278,8 @@ pub enum FlushReason {
 }
 
 /// The party that initiated a flush.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FlushInitiator {
     /// No initiator was given.
     #[default]

@@ -1,5 +1,6 @@
 //! Values of counters, as the macros take them and as readers find them in a trace.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of values that were rounded to a float.
@@ -25,6 +26,15 @@ impl CounterValue {
         match self {
             Self::Int(value) => value as f64,
             Self::Double(value) => value,
+        }
+    }
+}
+
+impl fmt::Display for CounterValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => value.fmt(f),
+            Self::Double(value) => value.fmt(f),
         }
     }
 }

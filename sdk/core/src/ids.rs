@@ -1,9 +1,28 @@
 //! Newtypes for the identifiers that cross the boundary between producer and service.
 
-/// The id of a producer, which the service assigns. A producer is a process, or a stand-in for one
-/// inside of this process.
+use std::fmt;
+
+/// The id of a producer, which the service assigns. A producer is a process; in tests, a part of
+/// this process acts as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ProducerId(pub u16);
+pub struct ProducerId(u16);
+
+impl ProducerId {
+    /// Creates the id with this number. Only the service and tests need this.
+    #[doc(hidden)]
+    #[must_use]
+    #[inline]
+    pub const fn new(number: u16) -> Self {
+        Self(number)
+    }
+
+    /// Returns the number.
+    #[must_use]
+    #[inline]
+    pub const fn value(self) -> u16 {
+        self.0
+    }
+}
 
 /// The id of a trace writer of a producer: 1 to [`WriterId::MAX`]. 0 is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,7 +51,28 @@ pub struct BufferId(pub u16);
 
 /// The id of a tracing session, which the service assigns: from 1 on, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SessionId(pub u64);
+pub struct SessionId(u64);
+
+impl SessionId {
+    /// Creates the id with this number. Only the service and tests need this.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Returns the number.
+    #[must_use]
+    pub const fn value(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// The id of an instance, which is a data source of one producer in one session: from 1 on, never
 /// reused.

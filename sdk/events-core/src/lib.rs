@@ -21,7 +21,7 @@ mod call_site; // call sites, recorders, switches
 mod event; // the data of one event
 mod registry; // lists of all call sites and recorders
 mod value; // values of arguments and counters
-mod wrong_event; // what a wrong call of an event's macro is told
+mod wrong_event; // the compiler's message for a wrong call of an event's macro
 
 pub use call_site::{CallSite, Kind, OpenSpan, RECORDERS_MAX, Recorder, SiteRecorder, Switch};
 pub use event::Event;

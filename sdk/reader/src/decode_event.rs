@@ -153,10 +153,10 @@ impl EventTables<'_> {
         };
         let name = match raw.name {
             None => self.interned(Table::EventNames, raw.name_iid),
-            Some(name) => self.names.id_of_string(name),
+            Some(name) => self.names.intern_string(name),
         };
         let category = match raw.category {
-            Some(category) if raw.category_iid == 0 => self.names.id_of_string(category),
+            Some(category) if raw.category_iid == 0 => self.names.intern_string(category),
             _ => self.interned(Table::Categories, raw.category_iid),
         };
         let track = self.track(raw.track_uuid);

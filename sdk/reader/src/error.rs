@@ -38,7 +38,7 @@ pub enum ReadError {
 }
 
 /// A kind of file that is sometimes mistaken for a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileKind {
     /// A trace in Chrome's JSON format.

@@ -14,7 +14,7 @@ use crate::tracks::{TrackId, TrackTable};
 use tracezero_core::counter_value::CounterValue;
 use tracezero_core::protos::{LogMessageDecoder, SourceLocationDecoder, TrackEvent, log_message};
 
-/// The parts of an event that have a fixed size: copy it to keep it.
+/// The parts of an event that have a fixed size. Copy the head to keep these parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct EventHead {
@@ -88,7 +88,7 @@ pub struct LogLine<'a> {
 }
 
 /// A correlation id. Events that belong together have the same id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Correlation<'a> {
     /// An id that is a number.
     Id(u64),

@@ -11,7 +11,7 @@ const PACKET_TAG: u8 = 0x0a;
 /// The maximum size of a packet's tag and length.
 const HEADER_MAX_BYTES: usize = 11;
 /// The maximum size of a packet. A longer one is damage.
-const PACKET_MAX_BYTES: u64 = protozero::MAX_FRAME_BYTES as u64;
+const PACKET_MAX_BYTES: u64 = protozero::FRAME_MAX_BYTES as u64;
 /// The maximum size of a packet that ends the search after damage.
 const SOUGHT_MAX_BYTES: u64 = 1 << 20;
 

@@ -90,12 +90,12 @@ impl<'a> Entry<'a> {
     fn value(&self, table: Table, names: &mut NameTable, locations: &mut Locations) -> u32 {
         match table {
             Table::Locations => {
-                let file = names.id_of_string(self.text);
-                locations.id((file, names.id_of_string(self.function), self.line))
+                let file = names.intern_string(self.text);
+                locations.id((file, names.intern_string(self.function), self.line))
             }
             // The schema declares these as `bytes`, so they need not be UTF-8.
-            Table::ArgTexts | Table::Correlations => names.id_of_bytes(self.text).index() as u32,
-            _ => names.id_of_string(self.text).index() as u32,
+            Table::ArgTexts | Table::Correlations => names.intern_bytes(self.text).index() as u32,
+            _ => names.intern_string(self.text).index() as u32,
         }
     }
 }

@@ -78,7 +78,7 @@ mod time_order; // sorts events of tracks that several threads write to
 mod slices; // pairs begins with ends
 // A trace as text.
 mod value; // owned values of arguments
-mod first_polls; // finds the first polls of futures that lack the flow
+mod first_polls; // finds first polls that lack the flow of their future
 mod outline; // prints a trace without details that differ between two runs
 // Rules that a trace must keep.
 mod check;
@@ -104,7 +104,7 @@ pub use slices::{OpenSlice, SLICES_MAX_DEPTH, Slice, SliceCounts, Slices};
 pub use time_order::InTimeOrder;
 pub use trace_reader::TraceReader;
 pub use tracezero_core::counter_value::CounterValue;
-pub use tracks::{Counter, Track, TrackId, TrackKind, TrackTable};
+pub use tracks::{Counter, Track, TrackId, TrackIter, TrackKind, TrackTable};
 pub use value::Value;
 #[doc(hidden)]
 pub use value::find as find_value;

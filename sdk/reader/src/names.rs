@@ -61,7 +61,7 @@ impl Default for NameTable {
 }
 
 impl NameTable {
-    /// Creates a table with no names.
+    /// Creates a table that contains only [`NameId::NONE`] and [`NameId::MANY`].
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -92,7 +92,7 @@ impl NameTable {
         self.ends.is_empty()
     }
 
-    /// Returns the id of a name, if the trace has named it so far.
+    /// Returns the id of a name, if the table has the name so far.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<NameId> {
         let mask = self.slots.len() - 1;
@@ -106,31 +106,31 @@ impl NameTable {
         }
     }
 
-    /// Returns the id of a name, which is added if it is new.
+    /// Returns the id of a name. Adds the name if it is new.
     #[inline]
-    pub fn id(&mut self, name: &str) -> NameId {
+    pub fn intern(&mut self, name: &str) -> NameId {
         self.find(name).unwrap_or_else(|| self.add(name))
     }
 
     /// Returns the id of a text that need not be UTF-8. Invalid bytes become replacement
     /// characters.
     #[inline]
-    pub(super) fn id_of_bytes(&mut self, name: &[u8]) -> NameId {
+    pub(super) fn intern_bytes(&mut self, name: &[u8]) -> NameId {
         match str::from_utf8(name) {
-            Ok(name) => self.id(name),
-            Err(_) => self.id(&String::from_utf8_lossy(name)),
+            Ok(name) => self.intern(name),
+            Err(_) => self.intern(&String::from_utf8_lossy(name)),
         }
     }
 
     /// Returns the id of a text of a `string` field. If it is not UTF-8, counts it as invalid, and
     /// invalid bytes become replacement characters.
     #[inline]
-    pub(super) fn id_of_string(&mut self, name: &[u8]) -> NameId {
+    pub(super) fn intern_string(&mut self, name: &[u8]) -> NameId {
         match str::from_utf8(name) {
-            Ok(name) => self.id(name),
+            Ok(name) => self.intern(name),
             Err(_) => {
                 self.invalid_texts += 1;
-                self.id(&String::from_utf8_lossy(name))
+                self.intern(&String::from_utf8_lossy(name))
             }
         }
     }
@@ -188,20 +188,22 @@ mod tests {
     #[test]
     fn equal_names_have_equal_ids() {
         let mut names = NameTable::new();
-        let ids: Vec<_> = (0..1000).map(|n| names.id(&format!("name {n}"))).collect();
+        let ids: Vec<_> = (0..1000)
+            .map(|n| names.intern(&format!("name {n}")))
+            .collect();
         for (n, id) in ids.iter().enumerate() {
             assert_eq!(names.text(*id), format!("name {n}"));
-            assert_eq!(names.id(&format!("name {n}")), *id);
+            assert_eq!(names.intern(&format!("name {n}")), *id);
         }
         assert_eq!(names.len(), 1002);
         assert_eq!(names.find("other"), None);
-        assert_eq!(names.id(""), NameId::NONE);
+        assert_eq!(names.intern(""), NameId::NONE);
     }
 
     #[test]
     fn invalid_utf8_becomes_replacement_characters() {
         let mut names = NameTable::new();
-        let id = names.id_of_bytes(b"a\xffb");
+        let id = names.intern_bytes(b"a\xffb");
         assert_eq!(names.text(id), "a\u{fffd}b");
     }
 
@@ -209,9 +211,9 @@ mod tests {
     fn names_beyond_the_limit_share_one_id() {
         let mut names = NameTable::new();
         let long = "x".repeat(TEXT_MAX_BYTES / 2);
-        assert_ne!(names.id(&long), NameId::MANY);
-        assert_eq!(names.id(&(long + "y")), NameId::MANY);
+        assert_ne!(names.intern(&long), NameId::MANY);
+        assert_eq!(names.intern(&(long + "y")), NameId::MANY);
         assert_eq!(names.text(NameId::MANY), TOO_MANY);
-        assert_ne!(names.id("short"), NameId::MANY);
+        assert_ne!(names.intern("short"), NameId::MANY);
     }
 }

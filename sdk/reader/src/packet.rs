@@ -13,14 +13,14 @@ const CLEARED: u32 = SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32;
 const NEEDS_STATE: u32 = SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32;
 
 /// A `TracePacket`. Dereferences to its [`PacketHead`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     head: PacketHead,
     bytes: &'a [u8],
 }
 
 /// The fields of a packet beside its payload.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketHead {
     /// The timestamp as the packet has it, in units of its clock.
     pub timestamp: Option<u64>,
@@ -34,8 +34,8 @@ pub struct PacketHead {
     pub trusted_pid: Option<i32>,
     /// The machine that the packet comes from, if it is not the service's.
     pub machine_id: Option<u32>,
-    /// The bits of `SequenceFlags`. The deprecated field `incremental_state_cleared` sets its flag
-    /// too.
+    /// The bits of `SequenceFlags`. The deprecated field `incremental_state_cleared` sets the flag
+    /// `SEQ_INCREMENTAL_STATE_CLEARED`, too.
     pub sequence_flags: u32,
     /// The reasons why packets before this one are missing; 0 if none are.
     pub previous_packet_dropped: u32,
@@ -51,14 +51,14 @@ pub struct PacketHead {
 }
 
 /// The position of a field's bytes in a packet. Packets are shorter than 4 GiB.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Span {
     start: u32,
     end: u32,
 }
 
 /// The payload of a packet: its data field, such as a track event.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Payload<'a> {
     /// The number of the field in `TracePacket`.

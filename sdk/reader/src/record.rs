@@ -58,7 +58,7 @@ pub struct Loss {
 }
 
 /// A packet that holds neither an event nor a track.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OtherPacket<'a> {
     /// The place of the packet.

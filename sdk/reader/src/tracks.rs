@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::slice;
 
 use protozero::DecodeError;
 
@@ -21,7 +22,7 @@ const TRACKS_MAX: usize = 4 << 20;
 pub struct TrackId(u32);
 
 /// A track of the trace.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Track {
     /// The uuid by which packets refer to the track. 0 for the track of events that name no track.
@@ -42,7 +43,7 @@ pub struct Track {
 }
 
 /// The kind of a track.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrackKind {
     /// A track that is not tied to a process, a thread or a counter.
@@ -69,7 +70,7 @@ pub enum TrackKind {
 }
 
 /// The properties of a counter that say how to interpret its values.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counter {
     /// The unit of the values.
@@ -90,6 +91,41 @@ pub struct TrackTable {
     tracks: Vec<Track>,
     by_uuid: HashMap<u64, TrackId, BuildHasherDefault<UuidHasher>>,
     tracks_max: usize,
+}
+
+/// An iterator over the tracks of a [`TrackTable`], in the order in which they appeared.
+#[derive(Clone, Debug)]
+pub struct TrackIter<'t> {
+    /// The id of the next track.
+    next: u32,
+    /// The tracks from that one on.
+    tracks: slice::Iter<'t, Track>,
+}
+
+impl<'t> Iterator for TrackIter<'t> {
+    type Item = (TrackId, &'t Track);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let track = self.tracks.next()?;
+        let id = TrackId(self.next);
+        self.next += 1;
+        Some((id, track))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.tracks.size_hint()
+    }
+}
+
+impl ExactSizeIterator for TrackIter<'_> {}
+
+impl<'t> IntoIterator for &'t TrackTable {
+    type Item = (TrackId, &'t Track);
+    type IntoIter = TrackIter<'t>;
+
+    fn into_iter(self) -> TrackIter<'t> {
+        self.iter()
+    }
 }
 
 impl Default for TrackTable {
@@ -140,8 +176,11 @@ impl TrackTable {
     }
 
     /// Returns all tracks, in the order in which they appeared.
-    pub fn iter(&self) -> impl Iterator<Item = (TrackId, &Track)> {
-        (0..).map(TrackId).zip(&self.tracks)
+    pub fn iter(&self) -> TrackIter<'_> {
+        TrackIter {
+            next: 0,
+            tracks: self.tracks.iter(),
+        }
     }
 
     /// Returns the track with this uuid, if the trace has mentioned it so far.
@@ -250,7 +289,7 @@ impl TrackTable {
         let mut track = Track {
             uuid,
             parent: None,
-            name: names.id(name.unwrap_or_default()),
+            name: names.intern(name.unwrap_or_default()),
             kind: TrackKind::Plain,
             is_described: true,
             child_ordering: descriptor.child_ordering()?.unwrap_or_default(),
@@ -293,7 +332,7 @@ impl Counter {
     ) -> Result<Self, DecodeError> {
         Ok(Self {
             unit: counter.unit()?.unwrap_or_default(),
-            unit_name: names.id(counter.unit_name()?.unwrap_or_default()),
+            unit_name: names.intern(counter.unit_name()?.unwrap_or_default()),
             unit_multiplier: match counter.unit_multiplier()? {
                 None | Some(0) => 1,
                 Some(multiplier) => multiplier,
@@ -310,7 +349,7 @@ fn thread_kind(
     Ok(TrackKind::Thread {
         pid: thread.pid()?.unwrap_or_default(),
         tid: thread.tid()?.unwrap_or_default(),
-        name: names.id(thread.thread_name()?.unwrap_or_default()),
+        name: names.intern(thread.thread_name()?.unwrap_or_default()),
     })
 }
 
@@ -320,7 +359,7 @@ fn process_kind(
 ) -> Result<TrackKind, DecodeError> {
     Ok(TrackKind::Process {
         pid: process.pid()?.unwrap_or_default(),
-        name: names.id(process.process_name()?.unwrap_or_default()),
+        name: names.intern(process.process_name()?.unwrap_or_default()),
     })
 }
 

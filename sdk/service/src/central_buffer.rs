@@ -202,9 +202,9 @@ impl CentralBuffer {
         seen.is_none()
     }
 
-    /// Adds a memory segment for the buffer to grow into: one of those that were `removed` from it,
-    /// or a new one. The buffer is not locked while the segment is mapped, so writers do not wait
-    /// for that.
+    /// Adds a memory segment for the buffer to grow into: one of the segments that were `removed`
+    /// from the buffer, or a new one. The buffer is not locked while a segment is mapped, so
+    /// writers do not wait for that.
     fn make_spare(&self, mut removed: Vec<MmapMut>) {
         let spare = match removed.pop() {
             Some(memory) => memory,
@@ -290,7 +290,8 @@ impl CentralBuffer {
     /// whether the writer may write now. The buffer is not locked while this waits.
     ///
     /// If an incomplete packet is still in the way at the end of the timeout, the packet is given
-    /// up and may be overwritten. Otherwise it would block all packets behind it.
+    /// up and may be overwritten. A packet that is never completed would otherwise block all
+    /// packets behind it.
     pub(super) fn wait_for_room(&self, timeout: Duration) -> bool {
         let ReadMode::Streams(wake) = &self.read_mode else {
             return true;
@@ -304,8 +305,8 @@ impl CentralBuffer {
             let Contents { buffer, lag, .. } = &mut *contents;
             return lag.has_room_without(buffer, timeout);
         }
-        // A thread inside a callback of the tracer does not wait for the tracer. The ring
-        // overwrites instead.
+        // A thread inside a callback of the tracer does not wait for the tracer, because the tracer
+        // may be waiting for the callback to return. The ring overwrites instead.
         if reentry::is_in_callback() {
             return true;
         }
@@ -513,7 +514,7 @@ mod tests {
 
     fn chunk_of(writer_id: WriterId, chunk_id: u32, payload: &[u8]) -> UntrustedChunk<'_> {
         UntrustedChunk {
-            producer_id: ProducerId(1),
+            producer_id: ProducerId::new(1),
             client: ClientIdentity::default(),
             writer_id,
             chunk_id: ChunkId(chunk_id),
@@ -656,7 +657,7 @@ mod tests {
             }
             commit_chunk(buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
         }
-        let counts = buffer.with(|buffer| buffer.packet_counts(ProducerId(1), WriterId(1)));
+        let counts = buffer.with(|buffer| buffer.packet_counts(ProducerId::new(1), WriterId(1)));
         counts.map_or(0, |counts| counts.overwritten)
     }
 
@@ -681,7 +682,7 @@ mod tests {
         }
         scrape_chunk(&buffer, WriterId(2), 0, 2);
         assert_eq!(commit_while_there_is_room(&buffer, 28), 0);
-        let counts = buffer.with(|buffer| buffer.packet_counts(ProducerId(1), WriterId(2)));
+        let counts = buffer.with(|buffer| buffer.packet_counts(ProducerId::new(1), WriterId(2)));
         assert_eq!(counts.map(|counts| counts.overwritten), Some(0));
     }
 }

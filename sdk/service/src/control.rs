@@ -19,7 +19,7 @@ use tracezero_core::small_map::SmallMap;
 /// Limits on the number of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The number of sessions that may exist until they are freed.
+    /// The number of sessions that may exist at once. A session exists until it is freed.
     pub sessions: usize,
     /// The number of sessions that one user may have.
     pub sessions_per_uid: usize,
@@ -79,9 +79,9 @@ impl Control {
             name_starts: SmallMap::new(),
             refused: Arc::default(),
             only_uid: None,
-            last_producer: ProducerId(0),
+            last_producer: ProducerId::new(0),
             last_registration: Registration(0),
-            last_session: SessionId(0),
+            last_session: SessionId::new(0),
             last_instance: InstanceId(0),
             last_flush: FlushId(0),
             last_buffer: 0,
@@ -134,7 +134,7 @@ impl Control {
         }
     }
 
-    /// Runs the timers that are due. Returns when the next one is, on the trace clock.
+    /// Runs the timers that are due. Returns when the next timer is due, on the trace clock.
     pub(super) fn run_due_timers(&mut self) -> Option<u64> {
         let now_ns = self.environment.now_ns();
         while let Some((session, timer)) = self.timers.pop_due(now_ns) {

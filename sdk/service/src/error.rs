@@ -49,9 +49,11 @@ impl fmt::Display for SessionError {
 impl std::error::Error for SessionError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            // `Display` prints the text of the source.
+            // `Display` prints the text of the source, so the chain goes on with the source's own
+            // source.
             Self::Buffer { source, .. } => source.source(),
-            Self::TooManySessions { .. } | Self::TooManyBuffers | Self::Refused(_) => None,
+            Self::Refused(refusal) => refusal.source(),
+            Self::TooManySessions { .. } | Self::TooManyBuffers => None,
         }
     }
 }
@@ -94,7 +96,7 @@ pub enum Refusal {
         /// The lowest number of other holders that one of the sessions allows.
         limit: u64,
     },
-    /// The session to clone does not exist, or no longer.
+    /// The session to clone does not exist, or no longer exists.
     NoSuchSession,
     /// The session to clone belongs to another user.
     SessionOfAnotherUser,
@@ -144,3 +146,5 @@ impl fmt::Display for Refusal {
         }
     }
 }
+
+impl std::error::Error for Refusal {}

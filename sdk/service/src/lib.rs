@@ -42,7 +42,7 @@ mod trace_reader; // reads the buffers of a session as a trace
 // State: what exists, and what is to be done.
 mod environment; // clocks and random numbers
 mod error; // why a session cannot start or cannot be cloned
-mod recording; // a configuration with targets resolved and patterns compiled
+mod recording; // a configuration with target buffers resolved and patterns compiled
 mod trigger_history; // triggers that were hit
 mod lifecycle_events; // events in the life of a session, which its trace reports
 mod extension_descriptors; // schemas of data sources

@@ -56,7 +56,7 @@ impl Control {
         self.set_lockdown(config.lockdown_mode);
         self.check_other_sessions(&recording, request.uid)?;
         let buffers = self.open_buffers(request)?;
-        self.last_session.0 += 1;
+        self.last_session = SessionId::new(self.last_session.value() + 1);
         let id = self.last_session;
         self.note_name(&recording);
         let uuid = match config.trace_uuid {
@@ -201,7 +201,7 @@ impl TracingSession {
             let period_ms = config.incremental_state_clear_period_ms;
             context.set_aligned_timer(period_ms, Timer::ClearIncrementalState);
         }
-        // The start also takes the first snapshot of the clocks.
+        // Noting `TracingStarted` has taken the first snapshot of the clocks already.
         self.mark_stream_periodically(context);
         context.set_timer(SLOW_START_MS, Timer::SlowStart);
         self.enter(context, Phase::Started { all_started: false });

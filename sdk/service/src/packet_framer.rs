@@ -49,8 +49,8 @@ pub(super) struct PacketFramer {
     /// The kinds of the packets that were framed since the last [`PacketFramer::begin_batch`],
     /// run-length encoded.
     batch: Vec<(PacketKind, u64)>,
-    /// Writers of packets that were left out. The next packets of these writers must not depend on
-    /// packets that were left out.
+    /// Writers of packets that were left out. They are told of the loss, because their next packets
+    /// must not depend on packets that were left out.
     losing_writers: Vec<Writer>,
     pub(super) counts: ReadCounts,
 }
@@ -502,7 +502,7 @@ mod tests {
     #[test]
     fn writers_get_sequence_ids_from_2_on_in_order_of_appearance() {
         let mut framer = PacketFramer::new();
-        let writer = |id| (ProducerId(1), WriterId(id));
+        let writer = |id| (ProducerId::new(1), WriterId(id));
         assert_eq!(framer.sequence_id(writer(9)), 2);
         assert_eq!(framer.sequence_id(writer(4)), 3);
         assert_eq!(framer.sequence_id(writer(9)), 2);
@@ -516,7 +516,7 @@ mod tests {
             len: bytes.len(),
             is_run: false,
             origin: Origin {
-                producer_id: ProducerId(1),
+                producer_id: ProducerId::new(1),
                 writer_id: WriterId(1),
                 client: ClientIdentity::default(),
             },
@@ -555,7 +555,7 @@ mod tests {
     /// Packets of writers as they lie in chunks, good and bad.
     const SAMPLES: [&[u8]; 9] = [
         &[0x40, 5, 0x68, 1],                   // starts the incremental state
-        &[0x40, 5, 0x68, 2, 0x5a, 1, 7],       // an event that needs it
+        &[0x40, 5, 0x68, 2, 0x5a, 1, 7],       // an event that needs that state
         &[0x40, 0x85, 1, 0x68, 2, 0x5a, 1, 7], // a longer time stamp
         &[0x40, 5, 0xa2, 0x38, 0],             // a packet of a data source
         &[0x50, 7, 0x5a, 0],                   // claims to be of another sequence
@@ -592,7 +592,7 @@ mod tests {
                 flags = flags.union(ChunkFlags::LAST_PACKET_CONTINUES);
             }
             buffer.commit_chunk(&UntrustedChunk {
-                producer_id: ProducerId(1),
+                producer_id: ProducerId::new(1),
                 client: ClientIdentity::default(),
                 writer_id: WriterId(1 + writer as u16),
                 chunk_id: ChunkId(id / 2),
@@ -642,7 +642,7 @@ mod tests {
         }
         let mut trace = Vec::new();
         framer.append_to(&mut trace);
-        let left_out = framer.left_out((ProducerId(1), WriterId(1)));
+        let left_out = framer.left_out((ProducerId::new(1), WriterId(1)));
         assert_eq!((framer.counts.events, left_out.undecodable), (2, 3));
 
         // Take back the last two packets.
@@ -650,7 +650,7 @@ mod tests {
         let lengths: Vec<usize> = packets.map(|packet| 2 + packet.unwrap().len()).collect();
         let kept: usize = lengths[..5].iter().sum();
         framer.take_back(&trace[kept..]);
-        let left_out = framer.left_out((ProducerId(1), WriterId(1)));
+        let left_out = framer.left_out((ProducerId::new(1), WriterId(1)));
         assert_eq!((framer.counts.events, left_out.undecodable), (1, 3));
         assert_eq!((framer.counts.packets, left_out.beyond_end), (5, 2));
     }

@@ -44,7 +44,7 @@ impl Service {
             if control.only_uid.is_some_and(|uid| client.uid != Some(uid)) {
                 return None;
             }
-            let id = ProducerId(control.last_producer.0.checked_add(1)?);
+            let id = ProducerId::new(control.last_producer.value().checked_add(1)?);
             control.last_producer = id;
             let refused = Arc::clone(&control.refused);
             let link = Arc::new(ProducerLink::new(id, client, memory, refused));

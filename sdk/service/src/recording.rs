@@ -1,4 +1,4 @@
-//! A configuration prepared for the service: targets resolved, patterns compiled.
+//! A configuration prepared for the service: target buffers resolved, patterns compiled.
 
 use std::time::Duration;
 
@@ -156,7 +156,7 @@ impl Recording {
                 }
             }),
             trace_duration_ms: Some(self.config.duration_ms),
-            tracing_session_id: Some(session.0),
+            tracing_session_id: Some(session.value()),
             enable_extra_guardrails: Some(self.config.enable_extra_guardrails),
             stop_timeout_ms: Some(self.config.data_source_stop_timeout_ms),
             ..listed.map_or_else(owned::DataSourceConfig::default, |source| {

@@ -96,7 +96,7 @@ impl ServicePackets<'_, '_> {
                         for &(id, producer) in sequences {
                             out.add_sequences(|out| {
                                 out.set_id(id);
-                                out.set_producer_id(i32::from(producer.0));
+                                out.set_producer_id(i32::from(producer.value()));
                             });
                         }
                     });
@@ -139,7 +139,7 @@ impl ServicePackets<'_, '_> {
                     State::ClonedReadOnly => Wire::CLONED_READ_ONLY,
                 });
                 out.set_session_name(&event.session_name);
-                out.set_session_id(event.session.0);
+                out.set_session_id(event.session.value());
                 out.set_consumer_uid(event.uid as i32);
                 out.set_num_data_sources(event.data_source_count);
             });

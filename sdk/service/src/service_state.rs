@@ -1,5 +1,7 @@
 //! A list of the producers and sessions of a service, for tools that show them.
 
+use std::time::Duration;
+
 use super::context::ConnectedProducer;
 use super::control::Control;
 use super::phase::State;
@@ -37,7 +39,8 @@ pub struct ProducerState {
 }
 
 /// The phase of a session's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SessionState {
     /// The session waits for `SessionControl::start` or for a trigger.
     Configured,
@@ -49,8 +52,11 @@ pub enum SessionState {
     Ended,
 }
 
-impl From<State> for SessionState {
-    fn from(state: State) -> Self {
+impl SessionState {
+    /// Returns the phase as applications see it.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn of(state: State) -> Self {
         match state {
             State::Configured => Self::Configured,
             State::Started => Self::Started,
@@ -75,9 +81,9 @@ pub struct SessionSummary {
     /// True if it is a clone of another session.
     pub is_snapshot: bool,
     /// The sizes of its buffers in KiB.
-    pub buffer_sizes_kb: Vec<u32>,
-    /// The time in milliseconds after which it ends; 0 if it does not end by itself.
-    pub duration_ms: u32,
+    pub buffer_sizes_kib: Vec<u32>,
+    /// The time after which it ends; `None` if it does not end by itself.
+    pub duration: Option<Duration>,
     /// The number of data sources that its configuration lists.
     pub data_source_count: usize,
     /// The number of instances of data sources that it has now.
@@ -126,10 +132,11 @@ impl Control {
                     id,
                     name: session.recording.unique_name().map(str::to_owned),
                     uid: session.uid,
-                    state: session.state().into(),
+                    state: SessionState::of(session.state()),
                     is_snapshot: session.is_snapshot(),
-                    buffer_sizes_kb: config.buffers.iter().map(|buffer| buffer.size_kb).collect(),
-                    duration_ms: config.duration_ms,
+                    buffer_sizes_kib: config.buffers.iter().map(|buffer| buffer.size_kb).collect(),
+                    duration: (config.duration_ms != 0)
+                        .then(|| Duration::from_millis(config.duration_ms.into())),
                     data_source_count: config.data_sources.len(),
                     instance_count: session.instances.len(),
                 }

@@ -4,8 +4,8 @@
 //! If the source writes into a file, the clone does too. The clone's file begins with the contents
 //! of the source's file. The cloned buffers and the length of that file must be of the same moment.
 //! So the thread that writes the source's file takes both, at the end of a pass and with the
-//! source's reader locked. The owner of the clone copies the file later, because its contents do
-//! not change.
+//! source's reader locked. The contents of the file up to that length no longer change, so they are
+//! copied later, by the owner of the clone.
 
 use std::sync::Arc;
 
@@ -183,7 +183,7 @@ impl Control {
     ) {
         for mut pending in self.take_clones(|clone| clone.waits_for_file_of(source)) {
             let all: Vec<usize> = (0..pending.buffers.len()).collect();
-            // Do this first, so that no buffer has been emptied if it fails.
+            // Take the part of the file first, so that no buffer has been emptied if that fails.
             let part = output.written_part().map_err(|error| clone_failed(&error));
             match part.and_then(|part| self.take_buffers(&mut pending, &all).map(|()| part)) {
                 Ok(part) => {
@@ -208,7 +208,7 @@ impl Control {
         }
         let now_ns = self.environment.now_ns();
         let (new_msb, _) = random_uuid(|| self.environment.random_bits());
-        self.last_session.0 += 1;
+        self.last_session = SessionId::new(self.last_session.value() + 1);
         let clone_id = self.last_session;
         let Some(source) = self.sessions.get_mut(&pending.source) else {
             return self.refuse_clone(pending.request, Refusal::SessionEnded);
@@ -271,7 +271,8 @@ impl PendingClone {
     }
 }
 
-/// Creates an empty successor for each buffer. This happens before the first buffer is emptied.
+/// Creates an empty successor for each buffer. Call this before the first buffer is emptied, so
+/// that an error leaves all buffers as they are.
 fn successors_of<'a>(
     buffers: impl Iterator<Item = &'a Arc<CentralBuffer>>,
 ) -> Result<Vec<(&'a CentralBuffer, TraceBuffer)>, Refusal> {

@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn timers_come_due_in_order_and_can_be_cancelled() {
         let mut timers = Timers::default();
-        let (a, b) = (SessionId(1), SessionId(2));
+        let (a, b) = (SessionId::new(1), SessionId::new(2));
         timers.set(20, a, Timer::Duration);
         timers.set(10, b, Timer::PeriodicFlush);
         timers.set(10, a, Timer::WriteIntoFile);

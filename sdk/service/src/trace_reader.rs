@@ -192,7 +192,7 @@ mod tests {
         payload[3] &= 0x7f;
         payload.extend(fragment);
         buffer.commit(&UntrustedChunk {
-            producer_id: ProducerId(1),
+            producer_id: ProducerId::new(1),
             client: ClientIdentity::default(),
             writer_id: WriterId(writer),
             chunk_id: ChunkId(chunk),

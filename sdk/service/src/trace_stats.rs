@@ -9,7 +9,7 @@ use super::tracing_session::TracingSession;
 use tracezero_core::protos::{self, trace_stats};
 
 /// Statistics of a session, and of the service that it is in.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceStats {
     /// The statistics of each buffer, in the order of the configuration.
@@ -49,7 +49,7 @@ pub struct TraceStats {
 }
 
 /// The statistics of one writer in one buffer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriterStats {
     /// The sequence's id in the trace.
@@ -81,7 +81,7 @@ impl Control {
             },
             sequences: self.sequence_accounts(reader),
             producers_connected: self.producers.len() as u32,
-            producers_seen: u64::from(self.last_producer.0),
+            producers_seen: u64::from(self.last_producer.value()),
             data_sources_registered: self
                 .producers
                 .values()

@@ -67,7 +67,7 @@ fn a_warm_buffer_does_not_allocate() {
                 }];
                 for chunk in [writers.next_chunk - 1, u32::MAX] {
                     let chunk = ChunkId(chunk);
-                    buffer.patch_chunk(ProducerId(1), WriterId(count), chunk, &patches, false);
+                    buffer.patch_chunk(ProducerId::new(1), WriterId(count), chunk, &patches, false);
                 }
                 // Most chunks are evicted in pieces, and some are read.
                 if turn.is_multiple_of(700) {

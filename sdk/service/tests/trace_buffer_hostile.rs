@@ -53,7 +53,8 @@ fn tiny_chunks_in_random_order_come_out_in_order() {
 
 #[test]
 fn tiny_chunks_in_random_order_overflow_a_ring_fast() {
-    // Each commit evicts. Most chunks are older than evicted ones, and so late.
+    // Once the buffer is full, each commit evicts. Most chunks come when a newer chunk of their
+    // sequence was already evicted, so they are late.
     let mut buffer = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
     commit_shuffled(&mut buffer, 1 << 19, 1);
     let stats = *buffer.stats();
@@ -75,7 +76,7 @@ fn patches_to_absent_chunks_are_refused_fast() {
     }];
     for i in 0..PATCHES {
         let absent = ChunkId(2 * i + 1);
-        assert!(!buffer.patch_chunk(ProducerId(1), WriterId(1), absent, &patches, false));
+        assert!(!buffer.patch_chunk(ProducerId::new(1), WriterId(1), absent, &patches, false));
     }
     assert_eq!(buffer.stats().patches_failed, u64::from(PATCHES));
 }
@@ -110,7 +111,9 @@ fn packet_without_end_is_evicted_in_one_walk() {
         let flags = if id == 0 { last } else { first.union(last) };
         commit(&mut buffer, 1, id, flags, b"\x04four");
     }
-    let counts = buffer.packet_counts(ProducerId(1), WriterId(1)).unwrap();
+    let counts = buffer
+        .packet_counts(ProducerId::new(1), WriterId(1))
+        .unwrap();
     assert_eq!((counts.overwritten, counts.committed()), (1, 1));
     assert_eq!(buffer.stats().readaheads_failed, 1);
     buffer.begin_read();

@@ -1,5 +1,5 @@
-//! Losses, statistics and limits of the trace buffer where Perfetto's own buffer is known to be
-//! wrong, and the counts of packets by cause of loss.
+//! Tests of losses, statistics and limits of the trace buffer where Perfetto's own buffer is known
+//! to be wrong, and the counts of packets by cause of loss.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -11,7 +11,7 @@ use tracezero_service::trace_buffer::{
     BufferError, FillPolicy, LossMask, PacketCounts, TraceBuffer, UntrustedChunk,
 };
 
-const PRODUCER: ProducerId = ProducerId(1);
+const PRODUCER: ProducerId = ProducerId::new(1);
 const WRITER: WriterId = WriterId(1);
 const BEGINS: ChunkFlags = ChunkFlags::LAST_PACKET_CONTINUES;
 const ENDS: ChunkFlags = ChunkFlags::FIRST_PACKET_CONTINUES;

@@ -91,6 +91,16 @@ impl PartialEq for TraceConfig {
     }
 }
 
+#[cfg(feature = "text-config")]
+impl FromStr for TraceConfig {
+    type Err = ConfigError;
+
+    /// Parses a configuration like [`TraceConfig::from_text`].
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        Self::from_text(text)
+    }
+}
+
 impl TraceConfig {
     /// Creates a configuration without buffers and data sources. [`default`](Self::default) records
     /// everything.

@@ -10,7 +10,8 @@ use tracezero_core::protos::trace_config as schema;
 use super::{Compression, TraceConfig, WriteFlushMode, whole_ms};
 
 /// The value of an attribute of a trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TraceAttributeValue {
     /// An integer.
     Long(i64),
@@ -27,6 +28,12 @@ impl From<i64> for TraceAttributeValue {
 impl From<&str> for TraceAttributeValue {
     fn from(value: &str) -> Self {
         Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for TraceAttributeValue {
+    fn from(value: String) -> Self {
+        Self::Text(value)
     }
 }
 

@@ -67,7 +67,7 @@ impl SessionControl {
     pub fn state(&self) -> SessionState {
         let here = self.runtime.here().ok();
         let state = here.and_then(|runtime| runtime.service().state(self.id));
-        state.map_or(SessionState::Ended, SessionState::from)
+        state.map_or(SessionState::Ended, SessionState::of)
     }
 
     /// Returns the reason why the session ended by itself: another session was exclusive, or the

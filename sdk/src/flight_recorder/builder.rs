@@ -47,7 +47,7 @@ const START_ANEW_PERIOD_MS: u32 = 1_000;
 /// let recorder = FlightRecorder::builder()
 ///     .ring_kib(4 * 1024)
 ///     .keep(Duration::from_secs(30))
-///     .events(&TrackEventConfig::new().disable("noise"))
+///     .events(TrackEventConfig::new().disable("noise"))
 ///     .directory(&folder)
 ///     .max_files(5)
 ///     .min_interval(Duration::from_secs(60)) // at most one file a minute for each name
@@ -125,8 +125,8 @@ impl FlightRecorderBuilder {
 
     /// Sets which track events to record. By default all are recorded, except for those tagged
     /// `slow` or `debug`.
-    pub fn events(mut self, events: &TrackEventConfig) -> Self {
-        self.events = Some(events.clone());
+    pub fn events(mut self, events: TrackEventConfig) -> Self {
+        self.events = Some(events);
         self
     }
 

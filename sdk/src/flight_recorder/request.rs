@@ -43,8 +43,8 @@ impl<'r> SnapshotRequest<'r> {
     /// written to it. The interval between snapshots and the limit on files do not apply to this
     /// snapshot. A file to which a session writes is left as it is, and saving fails with
     /// [`FlightError::FileInUse`](crate::FlightError::FileInUse).
-    pub fn path(mut self, path: impl AsRef<Path>) -> Self {
-        self.request.path = Some(path.as_ref().to_owned());
+    pub fn path(mut self, path: impl Into<PathBuf>) -> Self {
+        self.request.path = Some(path.into());
         self
     }
 

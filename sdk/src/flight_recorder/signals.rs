@@ -14,11 +14,11 @@ use super::running;
 use tracezero_core::own_thread;
 
 /// A signal that can request a snapshot. The process continues, whatever the signal's default
-/// action is. So `SIGTERM` and `SIGINT`, which are to end the process, are not in the list. If they
-/// have their default action, they save a snapshot as
+/// action is. So `SIGTERM` and `SIGINT`, which are to end the process, are not among these signals.
+/// If they have their default action, they save a snapshot as
 /// [`snapshot_on_exit`](crate::FlightRecorderBuilder::snapshot_on_exit) says. An application that
 /// handles them must request a snapshot itself before it exits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Signal {
     /// `SIGHUP`.

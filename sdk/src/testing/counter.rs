@@ -1,5 +1,8 @@
 //! The values of a counter.
 
+use std::iter::Copied;
+use std::slice;
+
 use super::failure;
 use super::trace::{Trace, TrackData};
 
@@ -8,6 +11,15 @@ use super::trace::{Trace, TrackData};
 pub struct Counter {
     /// The values with their times, in the order of the times.
     values: Vec<(u64, f64)>,
+}
+
+impl<'c> IntoIterator for &'c Counter {
+    type Item = (u64, f64);
+    type IntoIter = Copied<slice::Iter<'c, (u64, f64)>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.values.iter().copied()
+    }
 }
 
 impl Counter {
@@ -42,7 +54,7 @@ impl Counter {
 
     /// Returns the values with their times, in nanoseconds on the trace clock.
     pub fn iter(&self) -> impl Iterator<Item = (u64, f64)> {
-        self.values.iter().copied()
+        self.into_iter()
     }
 
     /// Returns the first value.

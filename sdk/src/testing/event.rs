@@ -14,7 +14,7 @@ pub struct Event<'t> {
 }
 
 /// The data of an event.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct EventData {
     pub(super) kind: Kind,
     pub(super) name: String,
@@ -33,7 +33,8 @@ pub(super) struct EventData {
     pub(super) children: Vec<usize>,
     /// The indices of the polls, if this is the span of a future.
     pub(super) polls: Vec<usize>,
-    /// The index of the span around the first poll on its thread.
+    /// The index of the span around the first poll, on the thread of that poll, if this is the span
+    /// of a future.
     pub(super) polled_in: Option<usize>,
     pub(super) flows: Vec<u64>,
 }
@@ -110,10 +111,11 @@ impl<'t> Event<'t> {
 
     /// Returns the span around the event.
     ///
-    /// For most events this is the span around it on the same track. For a poll, and for events
-    /// directly inside a poll, it is the span of the future. For the span of a future, it is the
-    /// span around it on a parent track or, if there is none, the span around its first poll.
-    /// Either of them counts only if the future's span also ends inside it.
+    /// The parent of most events is the span around the event on the same track. The parent of a
+    /// poll, and of events directly inside a poll, is the span of the future. The parent of a
+    /// future's span is the span around it on a parent track or, if there is none, the span around
+    /// the first poll. In both cases, the future's span must also end inside that span; otherwise
+    /// it has no such parent.
     #[must_use]
     pub fn parent(self) -> Option<Self> {
         Some(self.at(self.data().parent?))

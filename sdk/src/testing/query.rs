@@ -56,7 +56,8 @@ pub struct Found<'t> {
     events: Vec<Event<'t>>,
 }
 
-/// Defines each condition as a method of [`Query`], which filters, and as one of [`Found`], which asserts.
+/// Defines each condition as a method of [`Query`], which filters, and as a method of [`Found`],
+/// which asserts.
 macro_rules! conditions {
     ($($(#[doc = $doc:literal])* $filter:ident, $assert:ident($($arg:ident: $type:ty),*) => $condition:expr;)*) => {
         /// Conditions, which narrow down the events that the query finds.
@@ -232,10 +233,19 @@ impl<'t> Query<'t> {
     }
 }
 
+impl<'f, 't> IntoIterator for &'f Found<'t> {
+    type Item = Event<'t>;
+    type IntoIter = Copied<slice::Iter<'f, Event<'t>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.events.iter().copied()
+    }
+}
+
 impl<'t> Found<'t> {
     /// Returns the events that were found, in the order of their begins.
     pub fn iter(&self) -> impl Iterator<Item = Event<'t>> {
-        self.events.iter().copied()
+        self.into_iter()
     }
 
     /// Returns the only event.

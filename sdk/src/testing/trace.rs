@@ -13,6 +13,7 @@ use tracezero_reader::{Outline, ReadError, TraceReader};
 
 /// A complete trace in memory. A [`Capture`](super::Capture) returns one, and [`Trace::read`]
 /// creates one from any trace.
+#[derive(Clone)]
 pub struct Trace {
     pub(super) bytes: Vec<u8>,
     /// The report of a capture; `None` for other traces.
@@ -25,7 +26,7 @@ pub struct Trace {
 }
 
 /// The contents of a trace.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Contents {
     /// The events, in the order of their begins.
     pub(super) events: Vec<EventData>,
@@ -40,7 +41,7 @@ pub(super) struct Contents {
 }
 
 /// The data of a track.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct TrackData {
     pub(super) name: String,
     /// The name in messages.

@@ -18,7 +18,8 @@ use tracezero_core::clock;
 use tracezero_core::forked_child;
 use tracezero_track_event::{BeginSessions, Encoded, EventTime, Flow, SlicePosition, TRACK_EVENT};
 
-/// A layer that records the spans and events of [`tracing`](https://docs.rs/tracing) while sessions run.
+/// A layer that records the spans and events of [`tracing`](https://docs.rs/tracing) while sessions
+/// run.
 ///
 /// ```
 /// use tracing_subscriber::layer::SubscriberExt as _;
@@ -60,7 +61,7 @@ pub struct TracingLayer {
 
 /// The way in which a span that is entered more than once, like the span of a future, appears in
 /// the trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AsyncSpans {
     /// One slice on a track of its own, from the first enter to the close, and a slice on a thread
@@ -305,8 +306,9 @@ fn is_recorded() -> bool {
 }
 
 // All spans and events are enabled, even while no session runs: if one layer disables a span, it is
-// disabled for all layers. While no session records, these methods only check that and return. The
-// code behind the check is not inlined, so that they need no stack frame for it.
+// disabled for all layers. Each method first checks whether there is anything to record, and
+// returns if there is not. The code behind the check is not inlined, so that the check alone needs
+// no stack frame.
 impl<S> tracing_subscriber::Layer<S> for TracingLayer
 where
     S: Subscriber + for<'l> LookupSpan<'l>,

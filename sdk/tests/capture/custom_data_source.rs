@@ -18,7 +18,7 @@ data_source!(Beats, "com.example.beats");
 
 fn beat(text: &str) {
     Beats::trace(|cx| {
-        let now = cx.now();
+        let now = cx.now_ns();
         cx.packet(|packet| {
             packet.set_timestamp(now);
             packet.for_testing(|event| {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use protozero::{MAX_VARINT_BYTES, encode_varint};
+use protozero::{VARINT_MAX_BYTES, encode_varint};
 
 use crate::error::ToolError;
 use crate::output::OutputFile;
@@ -132,7 +132,7 @@ const FIELD_HEADER_MAX_BYTES: usize = 15;
 fn field_header(number: u32, len: usize, memory: &mut [u8; FIELD_HEADER_MAX_BYTES]) -> &[u8] {
     let mut end = 0;
     for value in [u64::from(number) << 3 | 2, len as u64] {
-        let mut varint = [0; MAX_VARINT_BYTES];
+        let mut varint = [0; VARINT_MAX_BYTES];
         let varint_bytes = encode_varint(value, &mut varint);
         memory[end..end + varint_bytes].copy_from_slice(&varint[..varint_bytes]);
         end += varint_bytes;

@@ -79,7 +79,7 @@ pub(super) enum Subject {
 }
 
 /// The order of the tracks under a track.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChildOrder {
     /// The viewer decides.

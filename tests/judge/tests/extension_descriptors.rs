@@ -30,7 +30,7 @@ fn trace_with_a_sample() -> Result<Vec<u8>, Error> {
     let _guard = alone();
     let session = InMemorySession::start()?;
     Samples::trace(|cx| {
-        let now = cx.now();
+        let now = cx.now_ns();
         cx.packet(|packet| {
             packet.set_timestamp(now);
             packet.track_event(|event| {

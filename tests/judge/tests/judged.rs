@@ -536,7 +536,7 @@ fn idle_after(
 
 fn record_frame(number: u64, passes: u64) {
     Frames::trace(|cx| {
-        let now = cx.now();
+        let now = cx.now_ns();
         cx.packet(|packet| {
             packet.set_timestamp(now);
             packet.frame(|frame| {

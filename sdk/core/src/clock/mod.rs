@@ -43,7 +43,7 @@ pub fn now_ns() -> u64 {
 /// # Clock::Boottime.use_for_events()?;
 /// # Ok::<(), tracezero::TscError>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Clock {
     /// The system's `CLOCK_BOOTTIME`. A read takes about 20 ns.

@@ -11,7 +11,7 @@ use tracezero_core::protos::TracePacket;
 use tracezero_core::protos::trace_packet::SequenceFlags;
 
 /// A data source in one session, at one trace point. Writes packets.
-pub struct TraceContext<'t, D: DataSource> {
+pub struct TraceContext<'t, D> {
     instance: &'t mut Instance,
     data_source: PhantomData<fn() -> D>,
 }
@@ -115,10 +115,10 @@ impl<'t, D: DataSource> TraceContext<'t, D> {
         local.thread.get_or_insert_default()
     }
 
-    /// Returns the time on the trace clock, for [`TracePacket::set_timestamp`].
+    /// Returns the time on the trace clock in nanoseconds, for [`TracePacket::set_timestamp`].
     #[inline]
     #[must_use]
-    pub fn now(&self) -> u64 {
+    pub fn now_ns(&self) -> u64 {
         clock::now_ns()
     }
 
@@ -128,8 +128,8 @@ impl<'t, D: DataSource> TraceContext<'t, D> {
         self.instance.writer.flush();
     }
 
-    /// Returns the counts of packets that this thread has written or dropped for this instance, as
-    /// far as its writer knows.
+    /// Returns the counts of packets that this thread has written or dropped for this instance. A
+    /// packet that is lost later, in the service, still counts as written.
     #[must_use]
     pub fn packet_counts(&self) -> PacketCounts {
         self.instance.writer.packet_counts()
@@ -143,7 +143,7 @@ impl<'t, D: DataSource> TraceContext<'t, D> {
     }
 }
 
-impl<D: DataSource> fmt::Debug for TraceContext<'_, D> {
+impl<D> fmt::Debug for TraceContext<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TraceContext").finish_non_exhaustive()
     }

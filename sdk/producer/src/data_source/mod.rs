@@ -5,7 +5,7 @@
 //! thread's own state, through a [`TraceContext`].
 
 mod context; // one session at one trace point
-mod local; // what a thread keeps for an instance
+mod local; // a thread's own state for an instance
 mod instance; // instances of any type
 
 pub use context::TraceContext;
@@ -173,7 +173,7 @@ impl DataSourceState {
 ///
 /// let session = InMemorySession::start()?;
 /// Heartbeat::trace(|cx| {
-///     let now = cx.now();
+///     let now = cx.now_ns();
 ///     cx.packet(|packet| {
 ///         packet.set_timestamp(now);
 ///         packet.for_testing(|event| {

@@ -138,12 +138,24 @@ impl Finding {
     }
 }
 
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Note => "note",
+            Self::Error => "error",
+        })
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.level {
-            Level::Note => write!(f, "note: ")?,
-            Level::Error => write!(f, "error: ")?,
-        }
+        write!(f, "{}: ", self.level)?;
         if let Some(packet) = self.packet {
             write!(f, "packet {packet}, ")?;
         }
@@ -153,6 +165,6 @@ impl fmt::Display for Finding {
         if let Some(offset) = self.offset {
             write!(f, "offset {offset}, ")?;
         }
-        write!(f, "{}: {}", self.rule.name(), self.text)
+        write!(f, "{}: {}", self.rule, self.text)
     }
 }

@@ -77,10 +77,32 @@ const FIRST_COUNTED_FIELD: u32 = 900;
 ///
 /// The span of a future contains what happened in its polls; the polls themselves are left out. The
 /// span is printed inside its parent: the future that awaited or spawned it, or else the span in
-/// which it was polled first. If it has no parent or outlives it, it is printed on its own track.
-/// Futures that were polled by another future are in the order in which they ended. All other
-/// futures are tasks, which run concurrently: they come last in the span that spawned them, and are
-/// sorted, so that the text does not depend on which task was faster.
+/// which it was polled first. If the span has no parent or outlives its parent, it is printed on
+/// its own track. Futures that were polled by another future are in the order in which they ended.
+/// All other futures are tasks, which run concurrently: they come last in the span that spawned
+/// them, and are sorted, so that the text does not depend on which task was faster.
+///
+/// ```
+/// use tracezero::reader::{Outline, TraceReader};
+/// use tracezero::{InMemorySession, Track, instant, span};
+///
+/// let session = InMemorySession::start()?;
+/// {
+///     let track = Track::new("requests");
+///     let _serve = span!("http", "serve", track: &track);
+///     for number in 1..=2 {
+///         instant!("http", "chunk", track: &track, number);
+///     }
+/// }
+/// let (trace, _) = session.finish();
+///
+/// let outline = Outline::read(&mut TraceReader::new(&trace[..]))?;
+/// assert_eq!(
+///     outline.as_str(),
+///     "track \"requests\"\n  serve\n    * chunk number=1\n    * chunk number=2\n"
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     text: String,
@@ -146,6 +168,12 @@ impl Outline {
     /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl AsRef<str> for Outline {
+    fn as_ref(&self) -> &str {
         &self.text
     }
 }

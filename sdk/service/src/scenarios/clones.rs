@@ -100,7 +100,7 @@ fn only_its_owner_and_root_may_clone_a_session() {
 #[test]
 fn a_session_that_is_not_there_cannot_be_cloned() {
     let world = World::new();
-    let unknown = CloneSource::Id(SessionId(77));
+    let unknown = CloneSource::Id(SessionId::new(77));
     let clone = world.begin_clone(unknown, 0).finish();
     assert_eq!(refusal(clone), Refusal::NoSuchSession);
 }

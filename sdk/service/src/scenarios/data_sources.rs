@@ -44,7 +44,7 @@ fn producers(world: &World) -> Vec<(ProducerId, String)> {
 fn producers_have_ids_from_1_until_they_disconnect() {
     let world = World::new();
     let (p, q) = (world.producer("p"), world.producer("q"));
-    let (first, second) = (ProducerId(1), ProducerId(2));
+    let (first, second) = (ProducerId::new(1), ProducerId::new(2));
     assert_eq!(
         producers(&world),
         [(first, "p".to_owned()), (second, "q".to_owned())]
@@ -54,7 +54,7 @@ fn producers_have_ids_from_1_until_they_disconnect() {
     drop(q);
     assert_eq!(producers(&world), []);
     let _r = world.producer("r");
-    assert_eq!(producers(&world), [(ProducerId(3), "r".to_owned())]);
+    assert_eq!(producers(&world), [(ProducerId::new(3), "r".to_owned())]);
 }
 
 #[test]
@@ -217,8 +217,8 @@ fn service_state_lists_data_sources_and_sessions() {
     assert_eq!(session.name.as_deref(), Some("mine"));
     assert_eq!(session.state, SessionState::Started);
     assert_eq!(
-        (session.buffer_sizes_kb.as_slice(), session.duration_ms),
-        (&[128][..], 1000)
+        (session.buffer_sizes_kib.as_slice(), session.duration),
+        (&[128][..], Some(Duration::from_secs(1)))
     );
     assert_eq!((session.data_source_count, session.instance_count), (1, 3));
     let of_root = world.service.service_state(0).sessions;

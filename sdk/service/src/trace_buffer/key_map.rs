@@ -11,11 +11,11 @@ pub(super) struct SequenceKey(u32);
 impl SequenceKey {
     #[inline]
     pub(super) fn new(producer_id: ProducerId, writer_id: WriterId) -> Self {
-        Self(u32::from(producer_id.0) << 16 | u32::from(writer_id.0))
+        Self(u32::from(producer_id.value()) << 16 | u32::from(writer_id.0))
     }
 
     pub(super) fn producer_id(self) -> ProducerId {
-        ProducerId((self.0 >> 16) as u16)
+        ProducerId::new((self.0 >> 16) as u16)
     }
 
     pub(super) fn writer_id(self) -> WriterId {
@@ -89,8 +89,9 @@ impl KeyMap {
     }
 
     /// Returns the position where the search for a key starts. The multiplication spreads
-    /// consecutive keys evenly, such as those of one producer. So a producer cannot choose writers
-    /// that all start at one position; it does not choose its own id.
+    /// consecutive keys evenly. A producer chooses the ids of its writers but not its own id, so
+    /// all of its keys are among 2^16 consecutive ones. So few of the keys that it can choose start
+    /// at the same position.
     #[inline]
     fn home(&self, key: SequenceKey) -> usize {
         let spread = key.0.wrapping_mul(0x9e37_79b1);
@@ -136,7 +137,7 @@ mod tests {
         for writers in patterns {
             let mut map = KeyMap::default();
             for (i, &writer) in writers.iter().enumerate() {
-                let key = SequenceKey::new(ProducerId(3), WriterId(writer));
+                let key = SequenceKey::new(ProducerId::new(3), WriterId(writer));
                 map.insert(key, SequenceIndex::new(i));
             }
             let steps: usize = (map.entries.iter().enumerate())

@@ -1,5 +1,5 @@
-//! All sequences of a buffer. Finds a sequence by producer and writer, and limits how many empty
-//! ones are remembered.
+//! All sequences of a buffer. Finds a sequence by producer and writer, and limits how many
+//! sequences without chunks are remembered.
 
 use std::ops::{Index, IndexMut};
 
@@ -115,8 +115,8 @@ impl SequenceTable {
         }
     }
 
-    /// Adds a sequence of another table, where it had consumed or stored chunks up to `reached`.
-    /// `unreported` are the losses that it had not reported.
+    /// Adds a sequence of another table. There, chunks up to `reached` were consumed or stored.
+    /// `unreported` are the losses that no packet there has reported or can report.
     pub(super) fn continue_after(
         &mut self,
         account: &Account,
@@ -222,7 +222,7 @@ mod tests {
     use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 
     fn use_once(table: &mut SequenceTable, writer: u16) {
-        let index = table.find_or_add(SequenceKey::new(ProducerId(1), WriterId(writer)));
+        let index = table.find_or_add(SequenceKey::new(ProducerId::new(1), WriterId(writer)));
         table.remember(index, &ClientIdentity::default());
         let id = ChunkId(0);
         table.insert(
@@ -268,14 +268,14 @@ mod tests {
     #[test]
     fn a_sequence_keeps_its_index() {
         let mut table = SequenceTable::new();
-        let key = |i| SequenceKey::new(ProducerId(i), WriterId(7));
+        let key = |i| SequenceKey::new(ProducerId::new(i), WriterId(7));
         let indexes: Vec<_> = (0..100).map(|i| table.find_or_add(key(i))).collect();
         for (i, &index) in (0..).zip(&indexes) {
             assert_eq!(table.find(key(i)), Some(index));
             assert_eq!(table.find_or_add(key(i)), index);
         }
         assert_eq!(
-            table.find(SequenceKey::new(ProducerId(7), WriterId(8))),
+            table.find(SequenceKey::new(ProducerId::new(7), WriterId(8))),
             None
         );
     }

@@ -47,7 +47,7 @@ pub struct BufferStats {
     pub patches_failed: u64,
     /// Packets put together from several chunks, for a reader or at eviction.
     pub readaheads_succeeded: u64,
-    /// Failed attempts to put a packet together. It may succeed later.
+    /// Failed attempts to put a packet together. A later attempt with the same packet may succeed.
     pub readaheads_failed: u64,
     /// Chunks that violate the protocol: too large, not made of fragments, or in conflict with an
     /// earlier commit of the same id.
@@ -58,6 +58,7 @@ pub struct BufferStats {
 
 /// A number of chunks and the total size of their slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChunkAmount {
     /// The number of chunks.
     pub chunks: u64,
@@ -108,8 +109,8 @@ pub(super) struct StorageCounts {
 /// written.bytes + padding_bytes_written = reused_bytes + used_bytes
 /// ```
 ///
-/// [`BufferStats::padding_bytes_cleared`] is not part of this, because it also counts slots that
-/// became empty by reading, and those were never written as padding.
+/// [`BufferStats::padding_bytes_cleared`] is not in this equation, because it also counts slots
+/// that became empty by reading, and those were never written as padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StorageBalance {

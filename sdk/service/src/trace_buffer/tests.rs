@@ -63,7 +63,7 @@ fn assert_consistent(buffer: &TraceBuffer) {
 
 fn whole_packets(chunk_id: u32, payload: &[u8]) -> UntrustedChunk<'_> {
     UntrustedChunk {
-        producer_id: ProducerId(1),
+        producer_id: ProducerId::new(1),
         client: ClientIdentity::default(),
         writer_id: WriterId(1),
         chunk_id: ChunkId(chunk_id),
@@ -75,7 +75,9 @@ fn whole_packets(chunk_id: u32, payload: &[u8]) -> UntrustedChunk<'_> {
 }
 
 fn counts(buffer: &TraceBuffer) -> PacketCounts {
-    buffer.packet_counts(ProducerId(1), WriterId(1)).unwrap()
+    buffer
+        .packet_counts(ProducerId::new(1), WriterId(1))
+        .unwrap()
 }
 
 #[test]
@@ -112,7 +114,7 @@ fn a_clone_refuses_chunks_and_patches_and_counts_them() {
     source.commit_chunk(&whole_packets(0, b"\x01a\x01b"));
     let mut clone = source.clone_read_only().unwrap();
     clone.commit_chunk(&whole_packets(1, b"\x01c\x01d"));
-    assert!(!clone.patch_chunk(ProducerId(1), WriterId(1), ChunkId(0), &[], false));
+    assert!(!clone.patch_chunk(ProducerId::new(1), WriterId(1), ChunkId(0), &[], false));
     assert_eq!(
         (clone.stats().chunks_discarded, clone.stats().patches_failed),
         (1, 1)
@@ -501,7 +503,7 @@ fn whole_packets_before_one_that_is_patched_are_read_at_once() {
             flags: ChunkFlags::FIRST_PACKET_CONTINUES,
             ..whole_packets(1, b"\x01y")
         });
-        let (producer, writer) = (ProducerId(1), WriterId(1));
+        let (producer, writer) = (ProducerId::new(1), WriterId(1));
         assert!(buffer.patch_chunk(producer, writer, ChunkId(0), patches, false));
         buffer.begin_read();
         let mut read = Vec::new();
@@ -519,7 +521,8 @@ fn whole_packets_before_one_that_is_patched_are_read_at_once() {
         runs(&[patch(10)]),
         [(true, b"\x03one\x03two".to_vec()), last.clone()]
     );
-    // A patch changes the bytes before it was counted, so the packets are looked at one by one.
+    // The first patch changes the packet `two`, which was counted when the chunk was stored. So the
+    // packets are looked at one by one.
     let altered = runs(&[patch(4), patch(10)]);
     assert!(altered.iter().all(|(is_run, _)| !is_run), "{altered:?}");
 }

@@ -117,7 +117,7 @@ fn run_on(buffer: &mut TraceBuffer, step: &Step) -> Compared {
     match step {
         Step::Commit(commit) => {
             buffer.commit_chunk(&UntrustedChunk {
-                producer_id: ProducerId(commit.writer.producer),
+                producer_id: ProducerId::new(commit.writer.producer),
                 client: ClientIdentity {
                     uid: commit.uid,
                     pid: commit.pid,
@@ -157,7 +157,7 @@ fn run_on(buffer: &mut TraceBuffer, step: &Step) -> Compared {
         } => compare_stats(values, *rest_is_zero, &named(buffer.stats())),
         Step::Histogram { writer, buckets } => {
             let histogram =
-                buffer.writer_histogram(ProducerId(writer.producer), WriterId(writer.writer));
+                buffer.writer_histogram(ProducerId::new(writer.producer), WriterId(writer.writer));
             compare(
                 "histogram",
                 buckets.as_deref().map(expected_histogram),
@@ -178,7 +178,8 @@ fn run_patch(buffer: &mut TraceBuffer, patch: &format::Patch) -> bool {
         .patches
         .iter()
         .map(|&(offset, data)| Patch {
-            // The largest offset is behind the end of any chunk, like all larger ones.
+            // An offset of more than 16 bits becomes the largest of 16 bits. Both are behind the
+            // end of any chunk.
             offset_bytes: u16::try_from(offset).unwrap_or(u16::MAX),
             data,
         })
@@ -186,7 +187,7 @@ fn run_patch(buffer: &mut TraceBuffer, patch: &format::Patch) -> bool {
     let Writer { producer, writer } = patch.writer;
     let chunk_id = ChunkId(patch.chunk);
     buffer.patch_chunk(
-        ProducerId(producer),
+        ProducerId::new(producer),
         WriterId(writer),
         chunk_id,
         &patches,
@@ -219,7 +220,7 @@ fn compare_packet(expected: &ExpectedPacket, packet: &Packet<'_>) -> Compared {
     }
     if let Some(writer) = expected.writer {
         let got = Writer {
-            producer: packet.origin().producer_id.0,
+            producer: packet.origin().producer_id.value(),
             writer: packet.origin().writer_id.0,
         };
         compare("sequence", writer, got)?;
@@ -294,7 +295,10 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 
 fn describe(packet: &Packet<'_>) -> String {
     let slices: Vec<String> = packet.slices().map(describe_bytes).collect();
-    let (producer, writer) = (packet.origin().producer_id.0, packet.origin().writer_id.0);
+    let (producer, writer) = (
+        packet.origin().producer_id.value(),
+        packet.origin().writer_id.0,
+    );
     format!(
         "{} of {producer}.{writer} with {:?}",
         slices.join(" + "),

@@ -14,7 +14,7 @@ use tracezero_service::trace_buffer::{
 use crate::model::{Commit, Counts, Histogram, Key, Model, Packet, Patch};
 use crate::random::{Operation, Run};
 
-/// The first difference between the two.
+/// The first difference between the model and the buffer.
 #[derive(Debug)]
 pub struct Difference {
     /// The index of the operation.
@@ -125,7 +125,7 @@ impl Pair {
 
     fn commit(&mut self, commit: &Commit) {
         self.buffer.commit_chunk(&UntrustedChunk {
-            producer_id: ProducerId(commit.key.0),
+            producer_id: ProducerId::new(commit.key.0),
             client: ClientIdentity {
                 uid: commit.client.0,
                 pid: commit.client.1,
@@ -146,7 +146,7 @@ impl Pair {
             .map(|&(offset_bytes, data)| commit::Patch { offset_bytes, data })
             .collect();
         self.buffer.patch_chunk(
-            ProducerId(patch.key.0),
+            ProducerId::new(patch.key.0),
             WriterId(patch.key.1),
             ChunkId(patch.id),
             &patches,
@@ -190,7 +190,7 @@ impl Pair {
     }
 
     fn compare_account(&self, key: Key) -> Same {
-        let (producer, writer) = (ProducerId(key.0), WriterId(key.1));
+        let (producer, writer) = (ProducerId::new(key.0), WriterId(key.1));
         let counts = self.buffer.packet_counts(producer, writer).map(counted);
         compare("packet counts", &self.model.counts(key), &counts)?;
         let histogram = self.buffer.writer_histogram(producer, writer);
@@ -204,7 +204,10 @@ impl Pair {
 
 fn seen(packet: &buffer::Packet<'_>) -> Packet {
     Packet {
-        key: (packet.origin().producer_id.0, packet.origin().writer_id.0),
+        key: (
+            packet.origin().producer_id.value(),
+            packet.origin().writer_id.0,
+        ),
         client: (packet.origin().client.uid, packet.origin().client.pid),
         loss: packet.loss().bits(),
         slices: packet.slices().map(<[u8]>::to_vec).collect(),

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_name_has_a_row_for_each_of_its_categories() {
         let mut names = NameTable::new();
-        let [read, io, net] = ["read", "io", "net"].map(|name| names.id(name));
+        let [read, io, net] = ["read", "io", "net"].map(|name| names.intern(name));
         let mut rows = ByName::<u64>::default();
         for (category, count) in [(io, 1), (net, 2), (io, 4), (net, 8)] {
             *rows.row(read, category) += count;
@@ -169,7 +169,7 @@ mod tests {
         let mut names = NameTable::new();
         let mut rows = ByName::<u64>::default();
         for number in 0..MAX_ROWS + 3 {
-            let category = names.id(&number.to_string());
+            let category = names.intern(&number.to_string());
             *rows.row(NameId::NONE, category) += 1;
         }
         assert_eq!((rows.rows().len(), rows.others()), (MAX_ROWS, Some(&3)));

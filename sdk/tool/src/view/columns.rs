@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use protozero::{MAX_VARINT_BYTES, encode_varint};
+use protozero::{VARINT_MAX_BYTES, encode_varint};
 
 /// Writes a number in 1 to 10 bytes.
 pub(crate) fn write_varint(out: &mut impl Write, value: u64) -> io::Result<()> {
-    let mut bytes = [0; MAX_VARINT_BYTES];
+    let mut bytes = [0; VARINT_MAX_BYTES];
     let length = encode_varint(value, &mut bytes);
     out.write_all(&bytes[..length])
 }

@@ -1,6 +1,6 @@
 //! Messages inside each other, and bytes that are not what they should be.
 
-use protozero::owned::MAX_OWNED_DEPTH;
+use protozero::owned::OWNED_MAX_DEPTH;
 use protozero::{DecodeError, OwnedMessage};
 
 use super::schema::old::owned::EveryField;
@@ -28,13 +28,13 @@ fn nested(number: u8, levels: usize) -> Vec<u8> {
 fn messages_nest_up_to_the_limit_in_every_kind_of_field() {
     // A field of its own, elements, and a member of a oneof.
     for number in [2, 3, 12] {
-        let bytes = nested(number, MAX_OWNED_DEPTH);
+        let bytes = nested(number, OWNED_MAX_DEPTH);
         let tree = Tree::decode(&bytes).unwrap();
         assert_eq!(tree.encode_to_vec(), bytes);
         let field = u32::from(number);
         let too_deep = DecodeError::MessagesTooDeep { field };
         assert_eq!(
-            Tree::decode(&nested(number, MAX_OWNED_DEPTH + 1)),
+            Tree::decode(&nested(number, OWNED_MAX_DEPTH + 1)),
             Err(too_deep)
         );
     }
@@ -50,7 +50,7 @@ fn a_message_that_nests_without_end_is_an_error_and_not_a_stack_overflow() {
     assert!(Loop::decode(&nested(1, 20_000)).is_err());
     // Values of a map, which are field 2 of their entries.
     let mut bytes = Vec::new();
-    for _ in 0..MAX_OWNED_DEPTH {
+    for _ in 0..OWNED_MAX_DEPTH {
         bytes = delimited(5, &delimited(2, &bytes));
     }
     let too_deep = DecodeError::MessagesTooDeep { field: 2 };

@@ -20,7 +20,7 @@ data_source!(Packets, "com.example.packets");
 
 fn write_frame(number: u32) {
     Packets::trace(|cx| {
-        let now = cx.now();
+        let now = cx.now_ns();
         cx.packet(|packet| {
             packet.set_timestamp(now);
             packet.frame(|frame| {
@@ -111,7 +111,7 @@ fn counts_agree_on_empty_and_metadata_packets() {
 fn counts_agree_on_events_with_other_content() {
     let judged = recorded("events of sources", || {
         Packets::trace(|cx| {
-            let now = cx.now();
+            let now = cx.now_ns();
             for (number, kind) in [Type::INSTANT, Type::SLICE_BEGIN, Type::SLICE_END]
                 .into_iter()
                 .enumerate()

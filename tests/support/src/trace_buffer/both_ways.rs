@@ -35,7 +35,7 @@ fn read_one_by_one(buffer: &mut TraceBuffer) -> Vec<ReadPacket> {
     buffer.begin_read();
     while let Some(packet) = buffer.read_packet() {
         read.push(ReadPacket {
-            producer: packet.origin().producer_id.0,
+            producer: packet.origin().producer_id.value(),
             writer: packet.origin().writer_id.0,
             loss: packet.loss(),
             bytes: packet.slices().collect::<Vec<_>>().concat(),
@@ -50,7 +50,7 @@ fn read_in_runs(buffer: &mut TraceBuffer) -> Vec<ReadPacket> {
     while let Some(packets) = buffer.read_packets() {
         match packets {
             Packets::One(packet) => read.push(ReadPacket {
-                producer: packet.origin().producer_id.0,
+                producer: packet.origin().producer_id.value(),
                 writer: packet.origin().writer_id.0,
                 loss: packet.loss(),
                 bytes: packet.slices().collect::<Vec<_>>().concat(),
@@ -61,7 +61,7 @@ fn read_in_runs(buffer: &mut TraceBuffer) -> Vec<ReadPacket> {
                 while let Some((bytes, behind)) = split_first_packet(rest) {
                     rest = behind;
                     read.push(ReadPacket {
-                        producer: run.origin().producer_id.0,
+                        producer: run.origin().producer_id.value(),
                         writer: run.origin().writer_id.0,
                         loss: std::mem::take(&mut loss),
                         bytes: bytes.to_owned(),

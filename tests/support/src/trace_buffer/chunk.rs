@@ -9,7 +9,7 @@ use tracezero_service::trace_buffer::{ClientIdentity, UntrustedChunk};
 #[must_use]
 pub fn chunk(id: u32, fragment_count: u16, payload: &[u8]) -> UntrustedChunk<'_> {
     UntrustedChunk {
-        producer_id: ProducerId(1),
+        producer_id: ProducerId::new(1),
         client: ClientIdentity::default(),
         writer_id: WriterId(1),
         chunk_id: ChunkId(id),

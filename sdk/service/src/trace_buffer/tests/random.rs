@@ -61,7 +61,7 @@ impl TestChunk {
 
     fn commit(&self, buffer: &mut TraceBuffer, writer: u16, declared: usize, complete: bool) {
         buffer.commit_chunk(&UntrustedChunk {
-            producer_id: ProducerId(1),
+            producer_id: ProducerId::new(1),
             client: ClientIdentity::default(),
             writer_id: WriterId(writer),
             chunk_id: self.id,
@@ -213,7 +213,7 @@ impl TestWriter {
 
     fn check_account(&self, buffer: &TraceBuffer) {
         let counts = buffer
-            .packet_counts(ProducerId(1), WriterId(self.id))
+            .packet_counts(ProducerId::new(1), WriterId(self.id))
             .unwrap_or_default();
         assert_eq!(
             counts.committed(),
@@ -284,7 +284,7 @@ fn run_account(seed: u64) {
             10 if writer.scraped.is_none() => drop(writer.next_chunk(&mut random)),
             11..16 => {
                 for id in std::mem::take(&mut writer.unpatched) {
-                    buffer.patch_chunk(ProducerId(1), WriterId(writer.id), id, &[], false);
+                    buffer.patch_chunk(ProducerId::new(1), WriterId(writer.id), id, &[], false);
                 }
             }
             _ => {
@@ -339,7 +339,7 @@ fn hostile_chunks_and_patches_only_move_counters() {
                     let bytes: [u8; 8] = [0, 1, 2, 5, 0x80, 0x81, 0xff, random.next() as u8];
                     let payload: Vec<u8> = (0..len).map(|_| bytes[random.below(8)]).collect();
                     buffer.commit_chunk(&UntrustedChunk {
-                        producer_id: ProducerId(0),
+                        producer_id: ProducerId::new(0),
                         client: ClientIdentity::default(),
                         writer_id,
                         chunk_id,
@@ -358,7 +358,7 @@ fn hostile_chunks_and_patches_only_move_counters() {
                         .collect();
                     let has_more_patches = random.percent(50);
                     buffer.patch_chunk(
-                        ProducerId(0),
+                        ProducerId::new(0),
                         writer_id,
                         chunk_id,
                         &patches,
