@@ -50,9 +50,9 @@ fn read_records(bytes: &[u8]) {
             let _ = (event.name().len(), event.categories().count());
             let _ = (event.location(), event.log_line(), event.correlation());
             let _ = event.flows().chain(event.terminating_flows()).count();
-            let _ = event.tracks().title(event.track, event.names());
+            let _ = event.tracks().title(event.head.track, event.names());
             read_args(event.args());
-            order.add(&event.head(), event.tracks(), |event| {
+            order.add(&event.head, event.tracks(), |event| {
                 pair(&mut slices, event)
             });
         }

@@ -590,6 +590,12 @@ fn error_writes_nothing() {
 }
 
 #[test]
+fn errors_can_be_boxed_and_sent_to_other_threads() {
+    fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
+    is_error::<Error>();
+}
+
+#[test]
 fn out_dir_that_does_not_exist() {
     let folder = Folder::with(&[("a.proto", "package a; message A {}")]);
     let out_dir = folder.file("lost");

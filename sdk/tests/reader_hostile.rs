@@ -76,11 +76,11 @@ fn read_all(bytes: impl Read, len: usize) -> String {
             }
             Ok(Some(Record::Event(event))) => {
                 let categories: Vec<_> = event.categories().collect();
-                said += &format!("{:?} {} {categories:?}", event.head(), event.name());
+                said += &format!("{:?} {} {categories:?}", event.head, event.name());
                 said += &format!("{:?} {:?}", event.location(), event.log_line());
                 said += &format!("{:?}", event.flows().collect::<Vec<_>>());
                 say_args(event.args(), &mut said);
-                order.add(&event.head(), event.tracks(), |event| {
+                order.add(&event.head, event.tracks(), |event| {
                     slices.add(event, |_| (), |slice| said += &format!("{slice:?}"));
                 });
             }

@@ -38,7 +38,7 @@ fn count(path: &Path, name: &str) -> usize {
     let mut count = 0;
     while let Some(record) = reader.next().unwrap() {
         if let tracezero::reader::Record::Event(event) = record {
-            let head = event.head();
+            let head = event.head;
             count += usize::from(reader.names().text(head.name) == name);
         }
     }

@@ -1,11 +1,55 @@
-//! Sessions of one process that start and end beside each other, and the slots that they use.
+//! Sessions of one process that start and end beside each other, the slots that they use, and
+//! handles that threads share.
 
 use support::alone;
-use tracezero::{InMemorySession, SessionState, TraceConfig, instant};
+use tracezero::reader::{ReadError, Record, TraceReader};
+use tracezero::{
+    AsyncSpan, BufferError, CaptureHandle, ConfigError, CounterTrack, Error, FlightError,
+    FlightRecorder, FlightRecorderBuilder, FlightStats, Flow, InMemorySession, MemoryError,
+    Refusal, Report, SavingSnapshot, ServiceState, Session, SessionControl, SessionError,
+    SessionState, Snapshot, TraceConfig, TraceStats, Track, TscError, Warning, instant,
+};
 use tracezero_track_event::{BeginSessions, TRACK_EVENT};
 
 /// A number of sessions beyond the number of slots for running ones.
 const SESSIONS: usize = 40;
+
+/// Accepts a type whose values threads can send and share.
+fn is_shared<T: Send + Sync>() {}
+
+/// As [`is_shared`], for an error that is passed up as a `Box<dyn Error + Send + Sync>`.
+fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
+
+/// This fails to compile, rather than to run.
+#[test]
+fn threads_can_share_handles_reports_and_errors() {
+    is_shared::<Session>();
+    is_shared::<InMemorySession>();
+    is_shared::<SessionControl>();
+    is_shared::<FlightRecorder>();
+    is_shared::<FlightRecorderBuilder>();
+    is_shared::<SavingSnapshot>();
+    is_shared::<CaptureHandle>();
+    is_shared::<(Track, CounterTrack, Flow, AsyncSpan)>();
+
+    is_shared::<TraceConfig>();
+    is_shared::<(Report, Warning, FlightStats)>();
+    is_shared::<(Snapshot, ServiceState, TraceStats)>();
+    is_shared::<(TraceReader<&[u8]>, Record<'_>)>();
+
+    is_error::<Error>();
+    is_error::<ConfigError>();
+    is_error::<FlightError>();
+    is_error::<SessionError>();
+    is_error::<Refusal>();
+    is_error::<BufferError>();
+    is_error::<MemoryError>();
+    is_error::<TscError>();
+    is_error::<ReadError>();
+    is_error::<protozero::DecodeError>();
+    is_error::<protozero::FramingError>();
+    is_error::<protozero::OverflowError>();
+}
 
 #[test]
 fn sessions_that_never_started_leave_their_places_to_others() {

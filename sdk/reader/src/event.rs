@@ -1,7 +1,5 @@
 //! Track events, with everything resolved that earlier packets define.
 
-use std::ops::Deref;
-
 use protozero::{Decoder, Field, Value};
 
 use crate::args::Args;
@@ -66,7 +64,8 @@ impl EventKind {
 /// A track event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    pub(super) head: EventHead,
+    /// The parts that have a fixed size.
+    pub head: EventHead,
     pub(super) extra_counters: &'a [(TrackId, CounterValue)],
     /// The encoded `TrackEvent`.
     pub(super) bytes: &'a [u8],
@@ -96,23 +95,7 @@ pub enum Correlation<'a> {
     Text(&'a str),
 }
 
-impl Deref for Event<'_> {
-    type Target = EventHead;
-
-    #[inline]
-    fn deref(&self) -> &EventHead {
-        &self.head
-    }
-}
-
 impl<'a> Event<'a> {
-    /// Returns the parts of the event that have a fixed size.
-    #[must_use]
-    #[inline]
-    pub const fn head(&self) -> EventHead {
-        self.head
-    }
-
     /// Returns the encoded `TrackEvent`.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {

@@ -21,8 +21,8 @@
 //! while let Some(record) = reader.next()? {
 //!     match record {
 //!         Record::Event(event) => {
-//!             if let EventKind::Counter(value) = event.kind {
-//!                 last = Some((event.track, value));
+//!             if let EventKind::Counter(value) = event.head.kind {
+//!                 last = Some((event.head.track, value));
 //!             }
 //!         }
 //!         Record::Damage(damage) => println!("damaged: {damage}"),

@@ -1,7 +1,5 @@
 //! Packets, with the fields beside the payload decoded.
 
-use std::ops::Deref;
-
 use protozero::{DecodeError, Decoder, Value};
 
 use crate::cursor::Cursor;
@@ -12,10 +10,11 @@ use tracezero_core::protos::trace_packet::SequenceFlags;
 const CLEARED: u32 = SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32;
 const NEEDS_STATE: u32 = SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32;
 
-/// A `TracePacket`. Dereferences to its [`PacketHead`].
+/// A `TracePacket`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    head: PacketHead,
+    /// The fields beside the payload.
+    pub head: PacketHead,
     bytes: &'a [u8],
 }
 
@@ -65,14 +64,6 @@ pub struct Payload<'a> {
     pub field: u32,
     /// The bytes of the message; empty if the field is a number.
     pub bytes: &'a [u8],
-}
-
-impl Deref for Packet<'_> {
-    type Target = PacketHead;
-
-    fn deref(&self) -> &PacketHead {
-        &self.head
-    }
 }
 
 impl<'a> Packet<'a> {

@@ -38,7 +38,7 @@ const KEPT_STACKS: usize = 4096;
 /// let mut found = Vec::new();
 /// while let Some(record) = reader.next()? {
 ///     if let Record::Event(event) = record {
-///         let event = event.head();
+///         let event = event.head;
 ///         order.add(&event, reader.tracks(), |event| {
 ///             slices.add(event, |_| (), |slice| found.push((slice.begin.name, slice.depth)));
 ///         });

@@ -176,6 +176,7 @@ impl TrackTable {
     }
 
     /// Returns all tracks, in the order in which they appeared.
+    #[must_use]
     pub fn iter(&self) -> TrackIter<'_> {
         TrackIter {
             next: 0,

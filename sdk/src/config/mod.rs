@@ -13,6 +13,8 @@ mod track_event; // which track events to record
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "text-config")]
+use std::str::FromStr;
 use std::time::Duration;
 
 use protozero::OwnedMessage as _;

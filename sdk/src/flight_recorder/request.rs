@@ -1,7 +1,7 @@
 //! A request for a snapshot, before it is submitted.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::FlightError;

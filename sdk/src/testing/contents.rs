@@ -27,9 +27,9 @@ impl RawEvent {
     fn new(event: &Event<'_>) -> Self {
         let arg = |arg: tracezero_reader::Arg<'_>| (arg.name.into_owned(), arg.value.into());
         Self {
-            timestamp_ns: event.timestamp_ns,
-            track: event.track,
-            kind: event.kind,
+            timestamp_ns: event.head.timestamp_ns,
+            track: event.head.track,
+            kind: event.head.kind,
             name: event.name().to_owned(),
             categories: event.categories().map(str::to_owned).collect(),
             args: event.args().map(arg).collect(),

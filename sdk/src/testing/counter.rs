@@ -53,7 +53,7 @@ impl Counter {
     }
 
     /// Returns the values with their times, in nanoseconds on the trace clock.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, f64)> {
+    pub fn iter(&self) -> Copied<slice::Iter<'_, (u64, f64)>> {
         self.into_iter()
     }
 

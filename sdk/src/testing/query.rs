@@ -1,6 +1,8 @@
 //! Queries for spans, polls or instants by name.
 
 use std::fmt::{self, Write};
+use std::iter::Copied;
+use std::slice;
 use std::time::Duration;
 
 use super::condition::Condition;
@@ -244,7 +246,7 @@ impl<'f, 't> IntoIterator for &'f Found<'t> {
 
 impl<'t> Found<'t> {
     /// Returns the events that were found, in the order of their begins.
-    pub fn iter(&self) -> impl Iterator<Item = Event<'t>> {
+    pub fn iter(&self) -> Copied<slice::Iter<'_, Event<'t>>> {
         self.into_iter()
     }
 

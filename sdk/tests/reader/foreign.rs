@@ -35,9 +35,9 @@ fn events(trace: &[u8]) -> Vec<(EventKind, String, String, u64)> {
     while let Some(record) = reader.next().expect("it can be read") {
         match record {
             Record::Event(event) => {
-                let category = event.names().text(event.category).to_owned();
+                let category = event.names().text(event.head.category).to_owned();
                 let name = event.name().to_owned();
-                events.push((event.kind, name, category, event.timestamp_ns));
+                events.push((event.head.kind, name, category, event.head.timestamp_ns));
             }
             Record::Skipped(skipped) => panic!("{}", skipped.reason),
             Record::Damage(damage) => panic!("{damage}"),
@@ -92,10 +92,10 @@ fn events_of_older_producers_become_slices_and_instants() {
     while let Some(record) = reader.next().expect("it can be read") {
         if let Record::Event(event) = record {
             assert_eq!(
-                (event.name(), event.names().text(event.category)),
+                (event.name(), event.names().text(event.head.category)),
                 ("old", "cc")
             );
-            order.add(&event.head(), event.tracks(), |event| {
+            order.add(&event.head, event.tracks(), |event| {
                 slices.add(
                     event,
                     |_| (),

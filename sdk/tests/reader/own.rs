@@ -34,7 +34,7 @@ fn events(trace: &[u8]) -> Vec<String> {
         match record {
             Record::Event(event) => {
                 let categories: Vec<_> = event.categories().collect();
-                let kind = match event.kind {
+                let kind = match event.head.kind {
                     EventKind::Counter(value) => format!("{value:?}"),
                     kind => format!("{kind:?}"),
                 };
@@ -113,8 +113,11 @@ fn tracks_say_what_they_are_and_what_they_are_under() {
     while let Some(record) = reader.next().expect("it can be read") {
         if let Record::Event(event) = record {
             values.push((
-                event.kind,
-                event.tracks().title(event.track, event.names()).to_owned(),
+                event.head.kind,
+                event
+                    .tracks()
+                    .title(event.head.track, event.names())
+                    .to_owned(),
             ));
         }
     }
@@ -171,7 +174,7 @@ fn times_are_those_of_the_trace_clock_in_all_units() {
         let mut times = Vec::new();
         while let Some(record) = reader.next().expect("it can be read") {
             if let Record::Event(event) = record {
-                times.push(event.timestamp_ns);
+                times.push(event.head.timestamp_ns);
             }
         }
         assert_eq!(times.pop(), Some(123_456_789));
@@ -236,7 +239,7 @@ fn flows_join_threads_and_slices_pair_up() {
         if let Record::Event(event) = record {
             flows.extend(event.flows().map(|id| (id, "goes on")));
             flows.extend(event.terminating_flows().map(|id| (id, "ends")));
-            order.add(&event.head(), event.tracks(), |event| {
+            order.add(&event.head, event.tracks(), |event| {
                 slices.add(event, |_| (), |slice| ended.push(slice));
             });
         }

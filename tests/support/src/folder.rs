@@ -81,6 +81,12 @@ impl AsRef<Path> for Folder {
     }
 }
 
+impl From<&Folder> for PathBuf {
+    fn from(folder: &Folder) -> Self {
+        folder.path().to_owned()
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         if !thread::panicking() {

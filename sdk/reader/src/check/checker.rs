@@ -278,8 +278,8 @@ impl<F: FnMut(&Finding)> Checker<F> {
     fn event(&mut self, head: &PacketHead, event: &Event<'_>, state: &TraceState) {
         self.report.summary.events += 1;
         let at = PacketRef {
-            place: event.place,
-            sequence_id: event.sequence_id,
+            place: event.head.place,
+            sequence_id: event.head.sequence_id,
         };
         let references = References::of(event);
         if let Some(fault) = references.fault {
@@ -296,7 +296,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
         let mut add = |finding: Finding| report.add(&finding);
         self.tracks.event(event, &mut add);
         self.nesting.event(
-            &event.head(),
+            &event.head,
             event.tracks(),
             event.names(),
             has_losses,
@@ -361,7 +361,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
         {
             let at = PacketRef {
                 place: packet.place,
-                sequence_id: packet.packet.sequence_id,
+                sequence_id: packet.packet.head.sequence_id,
             };
             self.add_finding(at, Level::Error, Rule::Schema, text);
         }

@@ -38,8 +38,8 @@ impl Flows {
                 self.flows.insert(
                     id,
                     FlowEnds {
-                        place: event.place,
-                        sequence_id: event.sequence_id,
+                        place: event.head.place,
+                        sequence_id: event.head.sequence_id,
                         is_single: true,
                     },
                 );

@@ -40,12 +40,12 @@ impl PacketRef {
 impl TrackUses {
     pub(super) fn event(&mut self, event: &Event<'_>, report: &mut impl FnMut(Finding)) {
         let seen = PacketRef {
-            place: event.place,
-            sequence_id: event.sequence_id,
+            place: event.head.place,
+            sequence_id: event.head.sequence_id,
         };
-        let is_value = matches!(event.kind, EventKind::Counter(_));
+        let is_value = matches!(event.head.kind, EventKind::Counter(_));
         self.used(
-            event.track,
+            event.head.track,
             is_value,
             seen,
             (event.tracks(), event.names()),

@@ -241,11 +241,11 @@ impl Builder {
             args: cut(args_text(event.args())),
         };
         let begin = || Begin {
-            timestamp_ns: event.timestamp_ns,
+            timestamp_ns: event.head.timestamp_ns,
             text: text(),
             flows: flows(event),
         };
-        let change = match event.kind {
+        let change = match event.head.kind {
             EventKind::SliceBegin => Change::Begin(begin()),
             EventKind::SliceEnd => Change::End { args: text().args },
             EventKind::Slice { .. } => Change::Whole(begin()),
@@ -255,7 +255,7 @@ impl Builder {
         self.held_back_bytes += change.text_bytes();
         let due = self
             .in_order
-            .push(event.timestamp_ns, (event.track, change));
+            .push(event.head.timestamp_ns, (event.head.track, change));
         if let Some((track, change)) = due {
             self.apply(event.tracks(), track, change);
         }

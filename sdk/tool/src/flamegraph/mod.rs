@@ -75,8 +75,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         let record = reader.next().map_err(|error| damages.read_error(&error))?;
         match record {
             None => break,
-            Some(Record::Event(event)) if event.kind.is_slice() => {
-                let event = event.head();
+            Some(Record::Event(event)) if event.head.kind.is_slice() => {
+                let event = event.head;
                 order.add(&event, reader.tracks(), |event| add(event, reader.tracks()));
             }
             Some(Record::Damage(damage)) => damages.report(&damage),

@@ -80,11 +80,11 @@ impl Survey {
             let Ok(decoded) = Packet::decode(packet.bytes) else {
                 continue;
             };
-            if decoded.sequence_id != last_sequence {
-                last_sequence = decoded.sequence_id;
+            if decoded.head.sequence_id != last_sequence {
+                last_sequence = decoded.head.sequence_id;
                 survey.sequences.insert(last_sequence);
             }
-            if decoded.sequence_id == SERVICE {
+            if decoded.head.sequence_id == SERVICE {
                 survey.service_id_is_a_writers |= has_state(&decoded);
             }
             if survey.time_of_day_ns.is_none() {
@@ -185,8 +185,8 @@ impl Survey {
 /// Returns true if a packet depends on other packets of its sequence, or if other packets depend on
 /// it.
 fn has_state(packet: &Packet<'_>) -> bool {
-    packet.sequence_flags != 0
-        || packet.payload_field == TracePacket::TRACK_EVENT_FIELD_NUMBER
+    packet.head.sequence_flags != 0
+        || packet.head.payload_field == TracePacket::TRACK_EVENT_FIELD_NUMBER
         || !packet.interned_data().is_empty()
         || !packet.defaults().is_empty()
 }

@@ -165,9 +165,9 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             None => break,
             Some(Record::Event(event)) => {
                 for (track, value) in event.extra_counters() {
-                    summary.add_counter(*track, *value, event.timestamp_ns);
+                    summary.add_counter(*track, *value, event.head.timestamp_ns);
                 }
-                let event = event.head();
+                let event = event.head;
                 summary.add_event(&event);
                 if event.kind.is_slice() {
                     order.add(&event, reader.tracks(), |event| {

@@ -49,8 +49,8 @@ pub(crate) fn time_range(source: impl Read) -> Result<Option<RangeInclusive<u64>
     let (mut first_ns, mut last_ns) = (u64::MAX, 0);
     while let Some(record) = reader.next()? {
         if let Record::Event(event) = record {
-            let begin_ns = event.timestamp_ns;
-            let end_ns = match event.kind {
+            let begin_ns = event.head.timestamp_ns;
+            let end_ns = match event.head.kind {
                 EventKind::Slice { duration_ns } => begin_ns.saturating_add(duration_ns),
                 _ => begin_ns,
             };
@@ -115,13 +115,13 @@ impl Loader {
     }
 
     fn event(&mut self, event: &Event<'_>) {
-        let time_ns = event.timestamp_ns;
-        let track = index_of(event.track);
+        let time_ns = event.head.timestamp_ns;
+        let track = index_of(event.head.track);
         let earliest_ns = self.timeline.earliest_ns.unwrap_or(time_ns);
         self.timeline.earliest_ns = Some(earliest_ns.min(time_ns));
-        self.timeline.ensure_tracks(event.track.index() + 1);
-        self.losses.event(event.sequence_id, track, time_ns);
-        let place = match (&self.window, event.kind) {
+        self.timeline.ensure_tracks(event.head.track.index() + 1);
+        self.losses.event(event.head.sequence_id, track, time_ns);
+        let place = match (&self.window, event.head.kind) {
             (None, _) => Place::Inside,
             (Some(window), EventKind::Slice { duration_ns }) => {
                 window.place_of_slice(time_ns, time_ns.saturating_add(duration_ns))
@@ -142,14 +142,14 @@ impl Loader {
     }
 
     fn event_inside(&mut self, event: &Event<'_>, track: TrackIndex) {
-        let time_ns = event.timestamp_ns;
+        let time_ns = event.head.timestamp_ns;
         self.latest_ns = self.latest_ns.max(time_ns);
         for (extra, value) in event.extra_counters() {
             self.timeline.ensure_tracks(extra.index() + 1);
             self.timeline
                 .counter(index_of(*extra), time_ns, value.as_f64());
         }
-        if let EventKind::Counter(value) = event.kind {
+        if let EventKind::Counter(value) = event.head.kind {
             self.timeline.counter(track, time_ns, value.as_f64());
         } else {
             self.slice_or_instant(event, track);
@@ -157,9 +157,9 @@ impl Loader {
     }
 
     fn slice_or_instant(&mut self, event: &Event<'_>, track: TrackIndex) {
-        let time_ns = event.timestamp_ns;
+        let time_ns = event.head.timestamp_ns;
         self.latest_ns = self.latest_ns.max(time_ns);
-        let is_end = event.kind == EventKind::SliceEnd;
+        let is_end = event.head.kind == EventKind::SliceEnd;
         let is_left_out = match is_end {
             true => self.timeline.is_in_skipped_slice(track),
             false => self.timeline.is_full(),
@@ -186,7 +186,7 @@ impl Loader {
             args,
             flows: &flows,
         };
-        match event.kind {
+        match event.head.kind {
             EventKind::SliceBegin => self.timeline.begin(facts),
             EventKind::SliceEnd => self.timeline.end(facts),
             EventKind::Slice { duration_ns } => {
@@ -210,13 +210,13 @@ impl Loader {
         let Some(window) = &mut self.window else {
             return;
         };
-        match event.kind {
+        match event.head.kind {
             EventKind::SliceBegin => window.open(
                 track,
                 OpenSlice {
-                    time_ns: event.timestamp_ns,
-                    name: event.name,
-                    category: event.category,
+                    time_ns: event.head.timestamp_ns,
+                    name: event.head.name,
+                    category: event.head.category,
                 },
             ),
             EventKind::SliceEnd => window.close(track),
@@ -226,7 +226,7 @@ impl Loader {
 
     /// Handles an event after the window. Only ends of slices that began earlier matter.
     fn event_after(&mut self, event: &Event<'_>, track: TrackIndex) {
-        match event.kind {
+        match event.head.kind {
             EventKind::SliceBegin => self.timeline.skip_slice(track),
             EventKind::SliceEnd => self.slice_or_instant(event, track),
             _ => {}
@@ -258,12 +258,12 @@ impl Loader {
     fn label(&mut self, event: &Event<'_>) -> LabelId {
         let mut categories = event.categories();
         let first = categories.next().unwrap_or_default();
-        let key = (event.name, event.category);
+        let key = (event.head.name, event.head.category);
         if categories.next().is_some() {
             let all = event.categories().collect::<Vec<_>>().join(",");
             return self.timeline.label(event.name(), &all);
         }
-        if [event.name, event.category].contains(&NameId::MANY) {
+        if [event.head.name, event.head.category].contains(&NameId::MANY) {
             return self.timeline.label(event.name(), first);
         }
         let timeline = &mut self.timeline;
