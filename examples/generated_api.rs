@@ -56,7 +56,8 @@ fn write() -> Vec<u8> {
         supplier.set_name("Lumen");
     });
 
-    // Both members are written. The reader takes the last one.
+    // `shelf` and `customer` are members of one oneof. Both are written; the reader takes the last
+    // one.
     item.set_shelf(5);
     item.customer(|address| {
         address.set_city("Bergen");

@@ -53,15 +53,15 @@ impl<M: Writer> HeapBuffered<M> {
         M::from_message(self.stream.message())
     }
 
-    /// Ends the messages that are still open, because their writers were leaked, and returns the
-    /// encoded message as a sequence of slices, one per heap block.
+    /// Ends messages that leaked writers left open, and returns the encoded message as a sequence
+    /// of slices, one per heap block.
     pub fn slices(&mut self) -> impl Iterator<Item = &[u8]> {
         self.stream.end_messages();
         self.stream.source().slices(self.stream.used_bytes())
     }
 
-    /// Ends the messages that are still open, because their writers were leaked, and returns the
-    /// encoded message, copied into one vector.
+    /// Ends messages that leaked writers left open, and returns the encoded message, copied into
+    /// one vector.
     pub fn to_vec(&mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.slices().map(<[u8]>::len).sum());
         for slice in self.slices() {

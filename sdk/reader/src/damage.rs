@@ -11,8 +11,8 @@ pub struct Damage {
     /// The offset in the file of the first damaged byte. For damage inside compressed packets, the
     /// offset of the packet that holds them.
     pub offset: u64,
-    /// The offset of the first damaged byte among the unpacked bytes, for damage inside compressed
-    /// packets.
+    /// For damage inside compressed packets: the offset of the first damaged byte among the bytes
+    /// that were unpacked from the packet at `offset`. `None` for other damage.
     pub unpacked_offset: Option<u64>,
     /// The number of bytes that were left out.
     pub length_bytes: u64,
@@ -23,7 +23,7 @@ pub struct Damage {
     pub kind: DamageKind,
 }
 
-/// A kind of damage.
+/// What is wrong with damaged bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DamageKind {

@@ -15,9 +15,9 @@ pub struct DataSourceConfig {
 }
 
 impl DataSourceConfig {
-    /// Creates a configuration for the data source with this name. The macros write to the data
-    /// source `track_event`. The data source writes to the first buffer, unless a method below sets
-    /// another target.
+    /// Creates a configuration for the data source with this name, for example `track_event`, which
+    /// the macros write to. The data source writes to the first buffer, unless
+    /// [`target_index`](Self::target_index) or [`target_name`](Self::target_name) sets another one.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let config = owned::DataSourceConfig {

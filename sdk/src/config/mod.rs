@@ -86,8 +86,8 @@ impl PartialEq for TraceConfig {
     fn eq(&self, other: &Self) -> bool {
         match (self.session_config(), other.session_config()) {
             (Ok(one), Ok(other)) => one == other,
-            // The service would reject at least one of the two configurations, so their fields are
-            // compared.
+            // At least one of the two is invalid, so there are no two sessions to compare. Compare
+            // the fields as they were set.
             _ => self.message == other.message && self.local == other.local,
         }
     }

@@ -72,7 +72,8 @@ impl TracingLayer {
 }
 
 /// Begins the slice of an asynchronous span on a track of its own, which is a child of `parent`.
-/// The slice begins in the sessions of `slots` that have not seen its begin.
+/// The slice begins in those sessions whose bits are set in `slots` and that have not seen its
+/// begin.
 #[inline]
 pub(super) fn begin_async_slice(
     slot: &Slot,

@@ -91,8 +91,8 @@ impl TraceFile {
     #[cold]
     fn write_bundle(&mut self) -> Result<(), ToolError> {
         let written = pack(self.packing, &self.bundle).and_then(|(field, payload)| {
-            // A bundle that does not become smaller stays uncompressed: it could become too long
-            // for a packet.
+            // A bundle that compression does not shrink is written as it is: compressed, it could
+            // be too long for a packet.
             if payload.len() >= self.bundle.len() {
                 return self.out.write_all(&self.bundle);
             }

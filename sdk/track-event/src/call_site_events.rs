@@ -21,7 +21,7 @@ use tracezero_core::protos::track_event::Type;
 use tracezero_producer as producer;
 
 impl CallSite {
-    /// Begins a slice on the current thread's track, in the sessions of `slots`.
+    /// Begins a slice on the current thread's track, in the sessions whose bits are set in `slots`.
     #[inline(never)]
     pub fn span<P: EventParts>(&'static self, slots: NonZeroU32, parts: &P) -> Span {
         let begun = BeginSessions::in_some_slots(slots);
@@ -126,7 +126,8 @@ impl CallSite {
         });
     }
 
-    /// Records an instant on the current thread's track, in the sessions of `slots`.
+    /// Records an instant on the current thread's track, in the sessions whose bits are set in
+    /// `slots`.
     #[inline(never)]
     pub fn instant<P: EventParts>(&'static self, slots: NonZeroU32, parts: &P) {
         self.event(slots.get(), Type::INSTANT, Placement::USUAL, parts);
@@ -144,7 +145,8 @@ impl CallSite {
         self.event(slots, Type::INSTANT, placement, parts);
     }
 
-    /// Records a value of the counter with this call site's name, in the sessions of `slots`.
+    /// Records a value of the counter with this call site's name, in the sessions whose bits are
+    /// set in `slots`.
     #[inline]
     pub fn counter(
         &'static self,
@@ -155,7 +157,7 @@ impl CallSite {
         self.count(slots, None, placement, value.into());
     }
 
-    /// Records a value of the counter `track`, in the sessions of `slots`.
+    /// Records a value of the counter `track`, in the sessions whose bits are set in `slots`.
     #[inline]
     pub fn counter_on(
         &'static self,

@@ -203,7 +203,8 @@ impl CallSite {
         });
     }
 
-    /// Records an instant in the sessions of `slots`.
+    /// Records an instant in the sessions whose bits are set in `slots`; see
+    /// [`active_slots`](Self::active_slots).
     #[inline]
     pub fn instant_encoded(
         &'static self,

@@ -100,7 +100,7 @@ impl<R: EventParts, P: EventPart> EventParts for (R, P) {
     }
 }
 
-/// An argument: the value for the call site's next argument name.
+/// The value of an argument. Its name is the next one in the call site's list of argument names.
 #[derive(Debug)]
 pub struct Arg<'a, T: ?Sized>(pub &'a T);
 

@@ -68,8 +68,8 @@ pin_project! {
 }
 
 impl<F: Future> Traced<F> {
-    /// Adds `span` to `future`. Unlike [`TraceFuture::traced`], it evaluates the span before the
-    /// future.
+    /// Like [`TraceFuture::traced`], but takes the span first. So `async_span!` evaluates its
+    /// arguments before the future is created, and the future may take their values.
     pub fn new(span: AsyncSpan, future: F) -> Self {
         Self { future, span }
     }

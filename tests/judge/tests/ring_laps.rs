@@ -110,7 +110,8 @@ fn record(number: i64) {
 /// missing from their events. Returns the number of sequences.
 fn check_rounds(verdict: &Verdict, rounds: i64) -> usize {
     let tracks = Tracks::of(verdict);
-    // Leaves out sequences without an event `outer`: less than their last round is left.
+    // Checks only sequences that still have an event `outer`, the first one of a round. In the
+    // others, even the begin of the last round is overwritten.
     let outers = verdict.events_named("outer");
     let sequences: BTreeSet<_> = outers.map(|event| event.sequence_id).collect();
     for &sequence in &sequences {

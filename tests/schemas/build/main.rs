@@ -36,7 +36,8 @@ fn main() -> Result<()> {
         let folder = packages.folder(package)?;
         println!("cargo::rustc-env={variable}={}", folder.display());
     }
-    // The files of a published version never change.
+    // The schemas are in published versions of packages, whose files never change. So only this
+    // script and the list of packages are watched.
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=Cargo.toml");
     Ok(())

@@ -86,7 +86,8 @@ fn message_at(
     let mut chosen: Vec<Field> = match fields {
         Fields::All { .. } => singles,
         Fields::Some => {
-            // About three fields, however many there are.
+            // Picks about three fields of a type with many, and about half of the fields of a type
+            // with few.
             let one_in = (singles.len() as u64 / 3).max(2);
             singles
                 .into_iter()

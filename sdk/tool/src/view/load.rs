@@ -378,7 +378,7 @@ mod tests {
         let session = tracezero::InMemorySession::start().unwrap();
         let whole = session.finish().0;
         assert_eq!(load(&whole, None).unwrap().notes, [""; 0]);
-        // The last packet is the end of the recording.
+        // Cuts off the last packet, which marks the end of the recording.
         let mut fields = protozero::Decoder::new(&whole).fields();
         let mut starts = vec![0];
         while fields.next().is_some() {

@@ -175,7 +175,7 @@ fn stuck_file_is_waited_for_until_a_limit_or_a_second_signal() {
         let path = scratch(&format!("stuck_{second_signal}"));
         let _ = fs::remove_file(&path);
         let running = RunningProgram::start("signals::program", "stuck", &path);
-        // Waits until the pipe is full.
+        // The program prints its first number after the pipe is full. Waits for that number.
         let filled = Instant::now();
         while running.traced() == 0 && filled.elapsed() < Duration::from_secs(20) {
             thread::sleep(Duration::from_millis(1));

@@ -172,16 +172,17 @@ impl Counter {
     /// Replaces the line if it has ended, unless the thread is interrupted. The caller holds the
     /// lock of `pace`.
     fn begin_line(&self, pace: &mut Pace, clocks: &impl Clocks) {
-        // Only this thread can change the line now, so `None` only means `NO_LINE`.
+        // This thread holds the lock, so the line cannot change while it is read: `None` means that
+        // there is no line.
         let line = self.line().filter(|line| line.base_ticks != NO_LINE);
         if let Some(line) = line
             && line.at(clocks.ticks_in_order()).is_some()
         {
             return;
         }
-        // Load the floor before the reading. Loaded later, the floor could be a time that another
-        // thread got from the system's clock after the reading. The new line would then begin too
-        // far ahead.
+        // Load the floor before both clocks are read. Another thread may raise the floor at any
+        // moment, to the time of that moment. A floor from after the reading would make the new
+        // line begin ahead of the trace clock.
         let floor_ns = self.floor_ns.load(Ordering::Relaxed);
         let last_ns = floor_ns.max(line.map_or(0, Line::end_ns));
         let Some(reading) = Reading::narrowest(clocks, ANCHOR_ATTEMPTS) else {

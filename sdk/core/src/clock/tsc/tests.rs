@@ -188,7 +188,7 @@ fn thread_that_is_always_interrupted_asks_the_system() {
 
 #[test]
 fn interrupted_calibration_is_refused_or_harmless() {
-    // Every reading takes too long, so there is no pace.
+    // Every reading takes too long, so the pace of the counter cannot be measured.
     let machine = Machine::new(3_000);
     machine.interrupt(&[2_000; 150]);
     assert!(!machine.try_start());
