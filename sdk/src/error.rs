@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::ConfigError;
 use crate::report::Report;
+use tracezero_core::crash_files::CrashFilesError;
 use tracezero_core::shm::MemoryError;
 use tracezero_service::SessionError;
 
@@ -39,6 +40,8 @@ pub enum Error {
     Session(SessionError),
     /// The shared memory between trace writers and service could not be mapped.
     SharedMemory(MemoryError),
+    /// The crash files of the session could not be created. The error says what to change.
+    CrashFiles(CrashFilesError),
     /// The process already has shared memory, and the configuration asks for another size. Only the
     /// first session of a process chooses the size.
     SharedMemoryExists {
@@ -82,6 +85,7 @@ impl fmt::Display for Error {
             ),
             Self::Session(source) => source.fmt(f),
             Self::SharedMemory(source) => write!(f, "cannot map shared memory: {source}"),
+            Self::CrashFiles(source) => write!(f, "cannot record with crash files: {source}"),
             Self::SharedMemoryExists {
                 existing_size_bytes,
                 existing_page_size_bytes,
@@ -116,6 +120,7 @@ impl std::error::Error for Error {
             Self::File { source, .. } | Self::Thread(source) => source.source(),
             Self::Session(source) => source.source(),
             Self::SharedMemory(source) => source.source(),
+            Self::CrashFiles(source) => source.source(),
             Self::FileInUse { .. }
             | Self::SharedMemoryExists { .. }
             | Self::NoOutputPath
@@ -157,6 +162,12 @@ impl Error {
 impl From<SessionError> for Error {
     fn from(source: SessionError) -> Self {
         Self::Session(source)
+    }
+}
+
+impl From<CrashFilesError> for Error {
+    fn from(source: CrashFilesError) -> Self {
+        Self::CrashFiles(source)
     }
 }
 

@@ -34,6 +34,7 @@
 //! | `testing` | the module `testing`: tests on traces |
 //! | `reader` | the module `reader`: reading and checking traces |
 //! | `signals` | `FlightRecorderBuilder::snapshot_on_signal` |
+//! | `recovery` | [`crash`]`::leftovers`: traces of processes that were killed |
 //! | `text-config` | [`TraceConfig::from_text`](TraceConfig) |
 //! | `deflate`, `zstd` | [`Compression`] |
 //!
@@ -66,6 +67,7 @@ pub mod android {
 }
 
 // Modules that users call.
+pub mod crash; // what a killed process leaves behind
 mod consumer; // handles to sessions
 mod report; // what was recorded, and what was lost
 mod error; // errors of starting and ending sessions

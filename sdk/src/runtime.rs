@@ -2,6 +2,7 @@
 //! function call.
 
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -11,10 +12,12 @@ use crate::error::Error;
 use tracezero_core::clock;
 use tracezero_core::commit::ServiceEndpoint;
 use tracezero_core::coordination::{Producer, ServiceControl};
+use tracezero_core::crash_files::{CrashFilesError, ProcessFolder};
 use tracezero_core::forked_child;
 use tracezero_core::own_thread;
+use tracezero_core::process_hooks;
 use tracezero_core::reentry;
-use tracezero_core::shm::{Geometry, MemoryError, shared_memory};
+use tracezero_core::shm::{Geometry, shared_memory};
 use tracezero_producer::{self as producer, Arbiter, ArbiterConfig, ProcessProducer, Realm};
 use tracezero_service::trace_buffer::ClientIdentity;
 use tracezero_service::{CentralBuffer, Limits, Machine, Service};
@@ -38,14 +41,20 @@ pub(crate) struct Runtime {
     service: Arc<Service>,
     arbiter: Arc<Arbiter>,
     geometry: Geometry,
+    /// The folder that the shared memory is in, if it has crash files.
+    crash_files: Option<Arc<ProcessFolder>>,
 }
 
 impl Runtime {
     /// Returns the runtime of this process, and creates it in the first call.
     ///
-    /// `asked` is the geometry of the shared memory that a configuration asks for. If the memory
-    /// exists with another geometry, that is an error.
-    pub(crate) fn of_process(asked: Option<Geometry>) -> Result<&'static Self, Error> {
+    /// `asked` is the geometry of the shared memory that a configuration asks for, and
+    /// `crash_directory` the directory for its crash files. If the memory exists with another
+    /// geometry or without crash files, that is an error.
+    pub(crate) fn of_process(
+        asked: Option<Geometry>,
+        crash_directory: Option<&Path>,
+    ) -> Result<&'static Self, Error> {
         static MAKING: Mutex<()> = Mutex::new(());
         // Connect libraries before `forked_child::enter`: a thread inside the tracer registers no
         // call sites.
@@ -55,11 +64,13 @@ impl Runtime {
         let runtime = match RUNTIME.get() {
             Some(runtime) => runtime,
             None => {
-                let (made, control) =
-                    Self::new(Realm::PROCESS, asked).map_err(Error::SharedMemory)?;
+                let (made, control) = Self::new(Realm::PROCESS, asked, crash_directory)?;
                 start_timers(&made.service).map_err(Error::Thread)?;
                 let runtime = RUNTIME.get_or_init(|| made);
                 inside.make_permanent();
+                if runtime.crash_files.is_some() {
+                    process_hooks::at_exit(remove_crash_files);
+                }
                 // Trace points may call the service from now on.
                 producer::connect(
                     Realm::PROCESS,
@@ -70,6 +81,15 @@ impl Runtime {
                 runtime
             }
         };
+        match (crash_directory, &runtime.crash_files) {
+            (None, _) => {}
+            (Some(_), None) => return Err(CrashFilesError::MemoryExists.into()),
+            (Some(asked), Some(existing)) if asked != existing.directory() => {
+                let existing = existing.directory().to_owned();
+                return Err(CrashFilesError::OtherDirectory { existing }.into());
+            }
+            (Some(_), Some(_)) => {}
+        }
         match asked {
             Some(asked) if asked != runtime.geometry => Err(Error::SharedMemoryExists {
                 existing_size_bytes: runtime.geometry.size_bytes(),
@@ -96,15 +116,25 @@ impl Runtime {
     pub(crate) fn new(
         realm: Realm,
         asked: Option<Geometry>,
-    ) -> Result<(Self, Arc<dyn ServiceControl>), MemoryError> {
+        crash_directory: Option<&Path>,
+    ) -> Result<(Self, Arc<dyn ServiceControl>), Error> {
         let geometry = match asked {
             Some(geometry) => geometry,
             None => Geometry::new(
                 Geometry::DEFAULT_SIZE_BYTES,
                 Geometry::DEFAULT_PAGE_SIZE_BYTES,
-            )?,
+            )
+            .map_err(Error::SharedMemory)?,
         };
-        let (producer_memory, service_memory) = shared_memory(geometry)?;
+        let name = process_name();
+        let crash_files = crash_directory
+            .map(|directory| ProcessFolder::create(directory, &name, geometry))
+            .transpose()?;
+        let memory = match &crash_files {
+            Some(folder) => folder.shared_memory(),
+            None => shared_memory(geometry),
+        };
+        let (producer_memory, service_memory) = memory.map_err(Error::SharedMemory)?;
         let service = Service::new(Arc::new(Machine), LIMITS);
         let client = ClientIdentity {
             uid: Some(rustix::process::getuid().as_raw()),
@@ -113,18 +143,29 @@ impl Runtime {
         let producer = Arc::new(ProcessProducer::new(realm));
         let calls_to: Arc<dyn Producer> = producer.clone();
         let endpoint = service
-            .connect_producer(&process_name(), client, service_memory, calls_to)
+            .connect_producer(&name, client, service_memory, calls_to)
             .map(Arc::new)
             .expect("the first producer gets an id");
         let commits: Arc<dyn ServiceEndpoint> = endpoint.clone();
-        let arbiter = Arbiter::new(producer_memory, commits, ArbiterConfig::default());
+        let arbiter = Arbiter::with_crash_files(
+            producer_memory,
+            commits,
+            ArbiterConfig::default(),
+            crash_files.clone(),
+        );
         producer.set_arbiter(&arbiter);
         let runtime = Self {
             service,
             arbiter,
             geometry,
+            crash_files,
         };
         Ok((runtime, endpoint))
+    }
+
+    /// Returns the folder for crash files, if the process has them.
+    pub(crate) fn crash_files(&self) -> Option<&Arc<ProcessFolder>> {
+        self.crash_files.as_ref()
     }
 
     #[cfg(feature = "testing")]
@@ -170,6 +211,14 @@ fn process_name() -> String {
         .ok()
         .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
         .unwrap_or_default()
+}
+
+/// Removes the crash files when the process exits, unless a session was left unfinished.
+extern "C" fn remove_crash_files() {
+    let folder = Runtime::existing().and_then(|runtime| runtime.crash_files.as_ref());
+    if let Some(folder) = folder {
+        folder.remove_if_unused();
+    }
 }
 
 /// Starts the thread that runs timers of sessions. The thread sleeps until the next timer is due.

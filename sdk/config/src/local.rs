@@ -1,5 +1,6 @@
 //! Options of a session that the message `TraceConfig` has no fields for.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tracezero_core::small_map::SmallMap;
@@ -20,6 +21,8 @@ pub struct LocalChoices {
     pub buffer_limits_kb: SmallMap<usize, u32>,
     /// The longest waits of trace writers, by index of the data source.
     pub stall_limits: SmallMap<usize, Duration>,
+    /// The directory for crash files, if the session has them.
+    pub crash_directory: Option<PathBuf>,
 }
 
 impl Default for LocalChoices {
@@ -29,6 +32,7 @@ impl Default for LocalChoices {
             wait_limit: DEFAULT_WAIT_LIMIT,
             buffer_limits_kb: SmallMap::new(),
             stall_limits: SmallMap::new(),
+            crash_directory: None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! The copy contains locks that other threads held, which stay locked for ever. It also contains
 //! the parent's trace writers, sessions and open files. So the child does not touch any of them. It
 //! locks, commits, writes and closes nothing; its trace points record nothing; objects of the
-//! tracer that it drops are leaked. If the child executes another program, that program traces
+//! tracer that it drops are leaked. Memory that it would share with the parent becomes private. If the child executes another program, that program traces
 //! normally.
 //!
 //! A process that has not traced yet can fork: its children can start sessions of their own.
@@ -12,6 +12,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::fork_guard;
 use crate::process_hooks;
 use crate::reentry;
 
@@ -89,5 +90,6 @@ extern "C" fn go_quiet() {
     // Relaxed, like the store: the child has one thread.
     if REASONS.load(Ordering::Relaxed) > 0 {
         IS_QUIET.store(true, Ordering::Relaxed);
+        fork_guard::replace_mappings();
     }
 }

@@ -42,6 +42,7 @@ use crate::patches::PatchList;
 use crate::writer_ids::WriterIds;
 use tracezero_core::commit::{LossCount, SHORTEST_WAIT, ServiceEndpoint};
 use tracezero_core::coordination::{BufferExhaustedPolicy, WriterTotals};
+use tracezero_core::crash_files::ProcessFolder;
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::{NewChunk, PageLayout, ProducerMemory, WritableChunk};
 
@@ -121,7 +122,7 @@ pub(super) struct NewWriter {
     /// The writer then never gets a chunk.
     pub(super) numbering: Option<Numbering>,
     pub(super) account_id: AccountId,
-    pub(super) counters: Arc<WriterCounters>,
+    pub(super) counters: WriterCounters,
     /// The number of losses in the writer's sequence. The service adds to it, too.
     pub(super) losses: Arc<LossCount>,
 }
@@ -134,6 +135,18 @@ impl Arbiter {
         endpoint: Arc<dyn ServiceEndpoint>,
         config: ArbiterConfig,
     ) -> Arc<Self> {
+        Self::with_crash_files(memory, endpoint, config, None)
+    }
+
+    /// Creates an arbiter, as [`new`](Self::new) does, whose counters of writers are in the crash
+    /// files of the process.
+    #[must_use]
+    pub fn with_crash_files(
+        memory: ProducerMemory,
+        endpoint: Arc<dyn ServiceEndpoint>,
+        config: ArbiterConfig,
+        crash_files: Option<Arc<ProcessFolder>>,
+    ) -> Arc<Self> {
         let page_count = memory.geometry().page_count();
         Arc::new(Self {
             memory,
@@ -142,7 +155,7 @@ impl Arbiter {
             state: Mutex::new(State {
                 chunks: FreeChunks::new(page_count, config.page_layout),
                 writer_ids: WriterIds::new(WriterId::MAX),
-                accounts: Accounts::default(),
+                accounts: Accounts::new(crash_files),
                 is_shut_down: false,
             }),
         })

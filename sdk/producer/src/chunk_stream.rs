@@ -95,7 +95,7 @@ impl ChunkStream {
         let chunk = source.chunk.as_mut();
         let is_begun = chunk.is_some_and(WritableChunk::begin_counted);
         if is_begun {
-            source.port.counters().packets_begun.add_one();
+            source.port.counters().note_begun();
             self.stream.append_slot();
         }
         is_begun
@@ -163,7 +163,7 @@ impl ChunkStream {
         debug_assert!((1..=COMPACT_MAX_BYTES).contains(&len));
         debug_assert_eq!(self.stream.used_bytes(), used_bytes + 1 + len);
         let source = self.source_mut();
-        source.port.counters().packets_begun.add_one();
+        source.port.counters().note_begun();
         if let Some(chunk) = &mut source.chunk {
             // SAFETY: the next fragment is counted, as checked above. So no fragment is open, and
             // `append` wrote the size and the packet where the finished fragments end (C3).
@@ -223,11 +223,11 @@ impl ChunkSource {
     /// Begins a packet in the new chunk, or drops it if there is none.
     fn begin_in_new_chunk(&mut self) -> bool {
         let counters = self.port.counters();
-        counters.packets_begun.add_one();
+        counters.note_begun();
         let chunk = self.chunk.as_mut();
         let is_begun = chunk.is_some_and(WritableChunk::begin_fragment);
         if !is_begun {
-            counters.packets_dropped.add_one();
+            counters.note_dropped();
             self.port.losses().add_one();
         }
         is_begun
@@ -243,7 +243,7 @@ impl ChunkSource {
     #[inline]
     unsafe fn end_in_chunk(&mut self, fragment_bytes: usize) -> bool {
         if fragment_bytes == 1 {
-            self.port.counters().packets_empty.add_one();
+            self.port.counters().note_empty();
         }
         self.chunk.as_mut().is_some_and(|chunk| {
             // SAFETY: promised by the caller; the size lies where the finished fragments end (C2).
@@ -304,7 +304,7 @@ impl ChunkSource {
     fn begin_dropping(&mut self) {
         if self.last_packet != LastPacket::Dropped {
             self.last_packet = LastPacket::Dropped;
-            self.port.counters().drop_episodes.add_one();
+            self.port.counters().note_drop_episode();
             self.port.losses().add_one();
         }
     }
@@ -321,7 +321,7 @@ impl ChunkSource {
         let Some(mut next) = next else {
             self.begin_dropping();
             if !chunk.continues_packet() {
-                self.port.counters().packets_dropped.add_one();
+                self.port.counters().note_dropped();
             }
             outgoing.redirect(|_| SlotTarget::Discard);
             chunk.abandon_fragment();

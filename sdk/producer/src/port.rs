@@ -14,7 +14,7 @@ use crate::commit_builder::CommitBuilder;
 use crate::free_chunks::ChunkSize;
 use crate::patches::PatchList;
 use tracezero_core::commit::LossCount;
-use tracezero_core::coordination::BufferExhaustedPolicy;
+use tracezero_core::coordination::{BufferExhaustedPolicy, PacketCounts};
 use tracezero_core::forked_child;
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::{ChunkFlags, NewChunk, WritableChunk};
@@ -44,7 +44,9 @@ pub(super) struct WriterPort {
     /// The size of the next chunk.
     size: ChunkSize,
     account_id: AccountId,
-    counters: Arc<WriterCounters>,
+    counters: WriterCounters,
+    /// The counts of earlier writers, which the counters began with.
+    counts_before: PacketCounts,
     losses: Arc<LossCount>,
     patches: PatchList,
     commit: CommitBuilder,
@@ -68,6 +70,7 @@ impl WriterPort {
             stall_limit: None,
             size: ChunkSize::Quarter,
             account_id: new_writer.account_id,
+            counts_before: new_writer.counters.counts(),
             counters: new_writer.counters,
             losses: new_writer.losses,
             patches: PatchList::default(),
@@ -92,6 +95,11 @@ impl WriterPort {
     #[inline]
     pub(super) fn counters(&self) -> &WriterCounters {
         &self.counters
+    }
+
+    /// Returns the counts of this writer so far.
+    pub(super) fn packet_counts(&self) -> PacketCounts {
+        self.counters.counts() - self.counts_before
     }
 
     #[inline]

@@ -79,7 +79,7 @@ impl TraceWriter {
     /// Returns the counts of packets so far.
     #[must_use]
     pub fn packet_counts(&self) -> PacketCounts {
-        self.stream.port().counters().counts()
+        self.stream.port().packet_counts()
     }
 
     /// Returns true if the last packet was dropped because the shared memory was exhausted.
@@ -98,7 +98,7 @@ impl TraceWriter {
 
     /// Returns the number of packets that were begun so far.
     pub(crate) fn packets_begun(&self) -> u64 {
-        self.stream.port().counters().packets_begun.value()
+        self.stream.port().counters().packets_begun()
     }
 
     /// Begins a packet, which ends when the handle is dropped. First ends a packet whose handle was

@@ -42,6 +42,11 @@ pub enum RecordingEnd {
         /// The duration of the recording until then, in nanoseconds.
         after_ns: u64,
     },
+    /// The process was killed, and the trace was made from its crash files.
+    Recovered {
+        /// The duration of the recording up to the latest time in the trace, in nanoseconds.
+        after_ns: u64,
+    },
     /// The end is missing: the process was killed or aborted, or the file was truncated.
     CutOff {
         /// The duration of the recording up to the latest time in the trace, in nanoseconds.
@@ -72,6 +77,11 @@ impl fmt::Display for RecordingEnd {
             Self::WriteFailed { after_ns } => write!(
                 f,
                 "recording ended after {:.2} s: writing to the file failed",
+                seconds(after_ns)
+            ),
+            Self::Recovered { after_ns } => write!(
+                f,
+                "recording was recovered: the process was killed after {:.2} s",
                 seconds(after_ns)
             ),
             Self::CutOff { after_ns } => {
@@ -116,6 +126,8 @@ impl Recordings {
                     end: None,
                 });
             }
+            // A recovery may come much later, so its own time says nothing.
+            (Kind::END_RECOVERED, Some(known)) => known.end = Some((self.last_ns, kind)),
             (Kind::END | Kind::END_FILE_FULL | Kind::END_WRITE_FAILED, Some(known)) => {
                 known.end = Some((timestamp_ns, kind));
             }
@@ -131,6 +143,9 @@ impl Recordings {
                     after_ns: until(self.last_ns),
                 },
                 Some((end_ns, Kind::END_FILE_FULL)) => RecordingEnd::FileFull {
+                    after_ns: until(end_ns),
+                },
+                Some((end_ns, Kind::END_RECOVERED)) => RecordingEnd::Recovered {
                     after_ns: until(end_ns),
                 },
                 Some((end_ns, Kind::END_WRITE_FAILED)) => RecordingEnd::WriteFailed {

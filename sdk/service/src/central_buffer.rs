@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{mem, thread};
 
-use memmap2::MmapMut;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::packet_framer::Writer;
@@ -17,6 +16,7 @@ use super::trace_buffer::{
 };
 use tracezero_core::commit::{LossCount, Patch, RingProgress, SHORTEST_WAIT};
 use tracezero_core::coordination::{BufferExhaustedPolicy, WriterTotals};
+use tracezero_core::file_memory::Pages;
 use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
 use tracezero_core::reentry;
 
@@ -84,6 +84,16 @@ pub(super) struct BufferCounts {
 pub(super) struct TakenBuffer {
     buffer: TraceBuffer,
     earlier: HashMap<Writer, EarlierCounts>,
+}
+
+impl TakenBuffer {
+    /// Creates the contents of a clone that has no source any more.
+    pub(super) fn new(buffer: TraceBuffer) -> Self {
+        Self {
+            buffer,
+            earlier: HashMap::new(),
+        }
+    }
 }
 
 /// The period after which a waiting writer wakes the reader again.
@@ -205,7 +215,7 @@ impl CentralBuffer {
     /// Adds a memory segment for the buffer to grow into: one of the segments that were `removed`
     /// from the buffer, or a new one. The buffer is not locked while a segment is mapped, so
     /// writers do not wait for that.
-    fn make_spare(&self, mut removed: Vec<MmapMut>) {
+    fn make_spare(&self, mut removed: Vec<Pages>) {
         let spare = match removed.pop() {
             Some(memory) => memory,
             None => match map_spare_segment() {

@@ -16,11 +16,13 @@ pub(super) struct ExtensionDescriptors {
 }
 
 impl ExtensionDescriptors {
-    /// Adds the schema of a recorded data source. Ignores an empty one.
-    pub(super) fn add(&mut self, set: &Arc<[u8]>) {
-        if !set.is_empty() && !self.sets.contains(set) {
+    /// Adds the schema of a recorded data source. Returns false if it is known or empty.
+    pub(super) fn add(&mut self, set: &Arc<[u8]>) -> bool {
+        let is_new = !set.is_empty() && !self.sets.contains(set);
+        if is_new {
             self.sets.push(Arc::clone(set));
         }
+        is_new
     }
 
     /// Returns a copy for another trace, in which all schemas are still to be written.

@@ -113,8 +113,13 @@ impl TracingSession {
                 state: InstanceState::Configured,
             };
             tell_owner(context, &self.owner, &instance, false);
-            self.extension_descriptors
-                .add(&descriptor.extension_descriptors);
+            let descriptors = &descriptor.extension_descriptors;
+            let is_new = self.extension_descriptors.add(descriptors);
+            if is_new {
+                self.append_to_preamble(context.environment, |packets| {
+                    packets.extension_descriptor(descriptors);
+                });
+            }
             self.instances.push(instance);
             self.instances_ever += 1;
         }

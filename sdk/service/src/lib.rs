@@ -74,6 +74,8 @@ mod service; // its public methods, which lock the state
 mod producer_endpoint; // requests of producers
 mod reading; // reading a trace: packets of writers and of the service
 mod streaming; // streaming a trace into a file
+mod crash_preamble; // what a recovered trace begins with
+mod recovery; // a trace of what a dead process left behind
 mod requested; // which data sources a session asks for, and whether a producer offers them
 #[cfg(test)]
 mod scenarios; // tests of what the service does for producers and owners of sessions
@@ -89,6 +91,7 @@ pub use self::pending_flush::FlushOutcome;
 pub use self::phase::State;
 pub use self::producer_endpoint::ProducerEndpoint;
 pub use self::recording::Recording;
+pub use self::recovery::{RecoveredBuffer, RecoveredCounts, write_recovered};
 pub use self::requested::RequestedDataSources;
 pub use self::sequence_account::SequenceAccount;
 pub use self::service::Service;

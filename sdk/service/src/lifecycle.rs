@@ -18,6 +18,7 @@ use super::trace_reader::TraceReader;
 use super::tracing_session::{BeforeWriting, FileOutput, SessionOwner, TracingSession};
 use tracezero_config::TriggerMode;
 use tracezero_core::coordination::{FlushFlags, FlushReason};
+use tracezero_core::crash_files::SessionFolder;
 use tracezero_core::ids::{BufferId, SessionId};
 
 /// The time after which the trace names data sources that have not started.
@@ -37,6 +38,8 @@ pub struct SessionRequest {
     pub writes_into_file: bool,
     /// A function that wakes the thread that reads the buffers while the session is recording.
     pub wake: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// The folder for the session's crash files, if it has them.
+    pub crash_files: Option<Arc<SessionFolder>>,
 }
 
 impl fmt::Debug for SessionRequest {
@@ -67,6 +70,7 @@ impl Control {
         let owner = Arc::clone(&request.owner);
         let mut session =
             TracingSession::new(request.uid, Arc::clone(&recording), owner, uuid, reader);
+        session.crash_files.clone_from(&request.crash_files);
         if request.writes_into_file {
             session.file = FileOutput::Open {
                 scrape_is_due: false,
@@ -76,6 +80,7 @@ impl Control {
         self.abort_for_priority(id, config.exclusive_prio);
         let others = self.describe_others(id);
         self.with_session(id, |session, context| {
+            session.begin_preamble(context.environment);
             session.enter(context, Phase::Configured);
             others.iter().for_each(|other| session.queue(other));
             session.set_up_all(context);
@@ -98,11 +103,15 @@ impl Control {
         // Allocate all buffers before the first gets an id, so that an error leaves nothing behind.
         let mut allocated = Vec::new();
         for (index, config) in request.recording.config.buffers.iter().enumerate() {
-            let buffer = match (config.fill_policy, config.limit_kb) {
-                (FillPolicy::Ring, Some(limit_kb)) if request.wake.is_some() => {
+            let size_bytes = u64::from(config.size_kb) * 1024;
+            let buffer = match (config.fill_policy, config.limit_kb, &request.crash_files) {
+                (fill_policy, _, Some(folder)) => {
+                    TraceBuffer::in_crash_file(folder, index, size_bytes, fill_policy)
+                }
+                (FillPolicy::Ring, Some(limit_kb), None) if request.wake.is_some() => {
                     TraceBuffer::growing(u64::from(limit_kb) * 1024)
                 }
-                (fill_policy, _) => TraceBuffer::new(u64::from(config.size_kb) * 1024, fill_policy),
+                (fill_policy, _, None) => TraceBuffer::new(size_bytes, fill_policy),
             };
             let buffer =
                 buffer.map_err(|source: BufferError| SessionError::Buffer { index, source })?;
@@ -122,6 +131,7 @@ impl Control {
             let id = self
                 .next_buffer_id(&opened)
                 .ok_or(SessionError::TooManyBuffers)?;
+            buffer.note_id(id);
             opened.push(Arc::new(CentralBuffer::new(id, buffer, reader)));
         }
         Ok(opened)

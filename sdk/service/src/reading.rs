@@ -2,22 +2,18 @@
 
 use std::sync::Arc;
 
-use protozero::HeapBuffered;
-
 use super::compression::append_packed;
 use super::environment::Environment;
 use super::lifecycle_events::Event;
 use super::phase::Phase;
 use super::service::Service;
-use super::service_packets::ServicePackets;
+use super::service_packets::{ServicePackets, encode_packets, recording_id};
 use super::trace_output::END_MAX_BYTES;
 use super::trace_reader::{Extent, TraceReader};
 use super::trace_stats::TraceStats;
 use super::tracing_session::{FileOutput, TracingSession};
 use tracezero_config::{Compression, TriggerMode};
-use tracezero_core::clock;
 use tracezero_core::ids::SessionId;
-use tracezero_core::protos;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
 impl Service {
@@ -72,9 +68,7 @@ impl TracingSession {
         let recording = Arc::clone(&self.recording);
         let config = &recording.config;
         let builtin = config.builtin_data_sources;
-        let primary_clock = builtin
-            .primary_trace_clock
-            .map_or(clock::BUILTIN_CLOCK_BOOTTIME, |clock| clock as u32);
+        let primary_clock = self.primary_clock();
         let is_first = std::mem::take(&mut self.due.preamble);
         let provenance = is_first.then(|| reader.provenance());
         append(&mut reader.packets, environment, |packets| {
@@ -102,7 +96,7 @@ impl TracingSession {
             }
             if is_first {
                 packets.trace_uuid(self.uuid);
-                packets.recording_boundary(recording_id(self), BoundaryKind::BEGIN);
+                packets.recording_boundary(recording_id(self.uuid), BoundaryKind::BEGIN);
             }
             for descriptors in self.extension_descriptors.take_new() {
                 if !builtin.disable_extension_descriptors {
@@ -126,7 +120,7 @@ impl TracingSession {
     fn recording_end(&self, environment: &dyn Environment, kind: BoundaryKind) -> Vec<u8> {
         let mut end = Vec::new();
         append(&mut end, environment, |packets| {
-            packets.recording_boundary(recording_id(self), kind);
+            packets.recording_boundary(recording_id(self.uuid), kind);
         });
         let compression = self.recording.config.compression;
         if compression != Compression::None {
@@ -165,11 +159,6 @@ impl TracingSession {
     }
 }
 
-/// Returns the id of a session's recording. Its clones have the same id.
-fn recording_id(session: &TracingSession) -> u64 {
-    session.uuid.1 as u64
-}
-
 fn write_events(session: &mut TracingSession, packets: &mut ServicePackets<'_, '_>) {
     let events = session.events.take();
     if session
@@ -190,11 +179,5 @@ fn append(
     environment: &dyn Environment,
     write: impl FnOnce(&mut ServicePackets<'_, '_>),
 ) {
-    let mut buffer = HeapBuffered::<protos::Trace<'_>>::new();
-    write(&mut ServicePackets {
-        trace: &mut buffer.message(),
-        uid: environment.uid(),
-        now_ns: environment.now_ns(),
-    });
-    batch.extend_from_slice(&buffer.to_vec());
+    batch.extend_from_slice(&encode_packets(environment, write));
 }

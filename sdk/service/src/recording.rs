@@ -1,5 +1,6 @@
 //! A configuration prepared for the service: target buffers resolved, patterns compiled.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use protozero::OwnedMessage as _;
@@ -21,6 +22,8 @@ pub struct Recording {
     pub config: SessionConfig,
     /// The geometry of this process's shared memory, if the configuration gives one.
     pub shared_memory: Option<Geometry>,
+    /// The directory for crash files, if the session has them.
+    pub crash_directory: Option<PathBuf>,
     /// The data sources in the order of the configuration.
     entries: Vec<RecordedDataSource>,
     /// The producers that each trigger is taken from, by the trigger's position in the
@@ -107,6 +110,7 @@ impl Recording {
             message,
             config,
             shared_memory: resolved.shared_memory,
+            crash_directory: local.crash_directory.clone(),
             entries,
             trigger_producers,
         })
@@ -184,6 +188,7 @@ impl Recording {
             message: self.message.clone(),
             config: self.config.clone(),
             shared_memory: self.shared_memory,
+            crash_directory: self.crash_directory.clone(),
             entries,
             trigger_producers: self.trigger_producers.clone(),
         }

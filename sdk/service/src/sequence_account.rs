@@ -206,6 +206,45 @@ impl fmt::Display for SequenceAccount {
     }
 }
 
+/// Returns the accounts of all sequences in the buffers of a reader. `writers_of` returns the
+/// writers of a buffer.
+pub(super) fn sequence_accounts(
+    reader: &mut TraceReader,
+    writers_of: impl Fn(&CentralBuffer) -> Writers,
+) -> Vec<SequenceAccount> {
+    let mut accounts = Vec::new();
+    for index in 0..reader.buffers().len() {
+        // Read the counts of buffers before the counts of writers: see the head of this file.
+        let mut counts = reader.buffers()[index].counts();
+        let writers = writers_of(&reader.buffers()[index]);
+        let known: HashSet<Writer> = counts.iter().map(|&(writer, _)| writer).collect();
+        let mut totals: HashMap<Writer, &WriterTotals> = HashMap::new();
+        for (producer_id, of_writer) in &writers {
+            let Some(writer_id) = of_writer.writer_id else {
+                let none = BufferCounts::default();
+                accounts.push(SequenceAccount::new(None, index, none, Some(of_writer)));
+                continue;
+            };
+            let writer = (*producer_id, writer_id);
+            totals.insert(writer, of_writer);
+            if !known.contains(&writer) {
+                // The buffer got no chunk of this writer. All of its packets were dropped or are
+                // still in flight.
+                counts.push((writer, BufferCounts::default()));
+            }
+        }
+        for (writer, counts) in counts {
+            let sequence_id = reader.framer.sequence_id(writer);
+            let totals = totals.get(&writer).copied();
+            let mut account = SequenceAccount::new(Some(sequence_id), index, counts, totals);
+            account.leave_out(reader.framer.left_out(writer), reader.file_end);
+            accounts.push(account);
+        }
+    }
+    accounts.retain(|account| account.begun > 0);
+    accounts
+}
+
 impl Control {
     /// Returns the writers of a buffer: the present ones, or, for a clone, those at the time of the
     /// clone.
@@ -220,41 +259,6 @@ impl Control {
             writers.extend(of_buffer.map(|totals| (producer_id, totals)));
         }
         writers
-    }
-
-    /// Returns the accounts of all sequences in the buffers of a session.
-    pub(super) fn sequence_accounts(&self, reader: &mut TraceReader) -> Vec<SequenceAccount> {
-        let mut accounts = Vec::new();
-        for index in 0..reader.buffers().len() {
-            // Read the counts of buffers before the counts of writers: see the head of this file.
-            let mut counts = reader.buffers()[index].counts();
-            let writers = self.writers_of(&reader.buffers()[index]);
-            let known: HashSet<Writer> = counts.iter().map(|&(writer, _)| writer).collect();
-            let mut totals: HashMap<Writer, &WriterTotals> = HashMap::new();
-            for (producer_id, of_writer) in &writers {
-                let Some(writer_id) = of_writer.writer_id else {
-                    let none = BufferCounts::default();
-                    accounts.push(SequenceAccount::new(None, index, none, Some(of_writer)));
-                    continue;
-                };
-                let writer = (*producer_id, writer_id);
-                totals.insert(writer, of_writer);
-                if !known.contains(&writer) {
-                    // The buffer got no chunk of this writer. All of its packets were dropped or
-                    // are still in flight.
-                    counts.push((writer, BufferCounts::default()));
-                }
-            }
-            for (writer, counts) in counts {
-                let sequence_id = reader.framer.sequence_id(writer);
-                let totals = totals.get(&writer).copied();
-                let mut account = SequenceAccount::new(Some(sequence_id), index, counts, totals);
-                account.leave_out(reader.framer.left_out(writer), reader.file_end);
-                accounts.push(account);
-            }
-        }
-        accounts.retain(|account| account.begun > 0);
-        accounts
     }
 }
 

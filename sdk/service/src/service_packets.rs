@@ -1,13 +1,14 @@
 //! Packets that the service itself writes: where a trace comes from, how to relate its clocks, and
 //! what happened to the session.
 
+use super::environment::Environment;
 use super::lifecycle_events::Event;
 use super::packet_framer::SERVICE_SEQUENCE_ID;
 use super::phase::State;
 use super::trace_stats::TraceStats;
 use super::tracing_session::{ClockSnapshot, ConcurrentSessionEvent};
 use super::trigger_history::ReceivedTrigger;
-use protozero::OwnedMessage as _;
+use protozero::{HeapBuffered, OwnedMessage as _};
 use tracezero_core::clock;
 use tracezero_core::ids::ProducerId;
 use tracezero_core::protos;
@@ -27,6 +28,34 @@ pub(crate) struct ServicePackets<'t, 'w> {
     /// The user that the service runs as.
     pub(crate) uid: u32,
     pub(crate) now_ns: u64,
+}
+
+/// Returns the packets that `write` writes, as a trace has them.
+pub(super) fn encode_packets(
+    environment: &dyn Environment,
+    write: impl FnOnce(&mut ServicePackets<'_, '_>),
+) -> Vec<u8> {
+    encode_packets_at(environment.uid(), environment.now_ns(), write)
+}
+
+/// Returns packets of a service that runs as this user, written at this time.
+pub(super) fn encode_packets_at(
+    uid: u32,
+    now_ns: u64,
+    write: impl FnOnce(&mut ServicePackets<'_, '_>),
+) -> Vec<u8> {
+    let mut buffer = HeapBuffered::<protos::Trace<'_>>::new();
+    write(&mut ServicePackets {
+        trace: &mut buffer.message(),
+        uid,
+        now_ns,
+    });
+    buffer.to_vec()
+}
+
+/// Returns the id of a recording in the session with this UUID. Its clones have the same id.
+pub(super) fn recording_id(uuid: (i64, i64)) -> u64 {
+    uuid.1 as u64
 }
 
 impl ServicePackets<'_, '_> {

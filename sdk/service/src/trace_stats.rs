@@ -2,13 +2,26 @@
 
 use super::control::Control;
 use super::pending_flush::FlushOutcome;
-use super::sequence_account::SequenceAccount;
+use super::sequence_account::{SequenceAccount, sequence_accounts};
 use super::trace_buffer::{BufferStats, ChunkPayloadHistogram};
 use super::trace_reader::TraceReader;
 use super::tracing_session::TracingSession;
 use tracezero_core::protos::{self, trace_stats};
 
 /// Statistics of a session, and of the service that it is in.
+///
+/// ```
+/// use tracezero::{InMemorySession, SequenceAccount, instant};
+///
+/// let session = InMemorySession::start()?;
+/// instant!("app", "here");
+/// assert!(session.control().flush());
+///
+/// let stats = session.control().stats();
+/// assert_eq!(stats.tracing_sessions, 1);
+/// assert_eq!(stats.sequences.iter().map(SequenceAccount::lost).sum::<u64>(), 0);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceStats {
@@ -79,7 +92,7 @@ impl Control {
             } else {
                 reader.writer_stats()
             },
-            sequences: self.sequence_accounts(reader),
+            sequences: sequence_accounts(reader, |buffer| self.writers_of(buffer)),
             producers_connected: self.producers.len() as u32,
             producers_seen: u64::from(self.last_producer.value()),
             data_sources_registered: self
@@ -129,7 +142,7 @@ impl TraceReader {
         buffers
     }
 
-    fn writer_stats(&mut self) -> Vec<WriterStats> {
+    pub(super) fn writer_stats(&mut self) -> Vec<WriterStats> {
         let mut stats = Vec::new();
         for index in 0..self.buffers().len() {
             let histograms = self.buffers()[index].with(|buffer| {

@@ -16,6 +16,8 @@ use super::recording::Recording;
 use super::trace_reader::TraceReader;
 use super::trigger_history::ReceivedTrigger;
 use tracezero_config::WriteFlushMode;
+use tracezero_core::clock;
+use tracezero_core::crash_files::SessionFolder;
 use tracezero_core::ids::{FlushId, SessionId};
 use tracezero_core::small_map::SmallMap;
 
@@ -143,6 +145,8 @@ pub(crate) struct TracingSession {
     /// State changes of other sessions, if the configuration asks for them.
     pub(super) concurrent_events: VecDeque<ConcurrentSessionEvent>,
     pub(super) extension_descriptors: ExtensionDescriptors,
+    /// The folder for crash files, if the session has them.
+    pub(super) crash_files: Option<Arc<SessionFolder>>,
     /// The reader, which is locked while the trace is read. Lock it before the service's lock,
     /// never while holding the service's lock.
     pub(super) reader: Arc<Mutex<TraceReader>>,
@@ -184,6 +188,7 @@ impl TracingSession {
             invalid_packets: 0,
             concurrent_events: VecDeque::new(),
             extension_descriptors: ExtensionDescriptors::default(),
+            crash_files: None,
             reader: Arc::new(Mutex::new(reader)),
             recording,
         }
@@ -256,6 +261,9 @@ impl TracingSession {
             }
             Some(_) => return,
         }
+        self.append_to_preamble(environment, |packets| {
+            packets.clock_snapshot(&snapshot, self.primary_clock());
+        });
         self.last_clock_snapshot = Some(snapshot);
     }
 
@@ -304,6 +312,14 @@ impl TracingSession {
             (_, BeforeWriting::Scrape) => Some(WRITE_PERIOD_LONG_MS),
             (_, BeforeWriting::Flush) => None,
         }
+    }
+
+    /// Returns the id of the clock that the trace's timestamps refer to by default.
+    pub(super) fn primary_clock(&self) -> u32 {
+        let builtin = &self.recording.config.builtin_data_sources;
+        builtin
+            .primary_trace_clock
+            .map_or(clock::BUILTIN_CLOCK_BOOTTIME, |clock| clock as u32)
     }
 
     /// Returns true if the session cannot be read because no trigger was hit yet.

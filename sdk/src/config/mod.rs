@@ -13,6 +13,7 @@ mod track_event; // which track events to record
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
 #[cfg(feature = "text-config")]
 use std::str::FromStr;
 use std::time::Duration;
@@ -258,6 +259,27 @@ impl TraceConfig {
     #[must_use]
     pub fn never_wait(self) -> Self {
         self.wait_limit(Duration::ZERO)
+    }
+
+    /// Keeps what is recorded in *crash files*, from which a trace can be made if the process is
+    /// killed: see [`tracezero::crash`](crate::crash). The files are in
+    /// [`crash::default_directory`](crate::crash::default_directory), on a file system in memory.
+    ///
+    /// Shared memory and buffers are reserved as a whole when the session starts: with the defaults
+    /// 48 MiB. Events cost as much as without crash files. The first session of a process chooses
+    /// its memory, so crash files are for the first session and those after it.
+    #[must_use]
+    pub fn crash_safe(self) -> Self {
+        self.crash_safe_in(crate::crash::default_directory())
+    }
+
+    /// Keeps what is recorded in crash files, as [`crash_safe`](Self::crash_safe) does, in this
+    /// directory. It is created if it does not exist, and must be on tmpfs, ext4 or xfs. On a disk,
+    /// the files also survive a container that is removed, if it has the directory as a volume.
+    #[must_use]
+    pub fn crash_safe_in(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.local.crash_directory = Some(directory.into());
+        self
     }
 
     /// Sets which packets the service itself adds to the trace.

@@ -15,6 +15,7 @@ use crate::config::TraceConfig;
 use crate::error::Error;
 use crate::report::{BufferMemory, Report, warnings};
 use crate::runtime::Runtime;
+use tracezero_core::crash_files::{CrashFilesError, SessionFolder};
 use tracezero_core::ids::SessionId;
 use tracezero_producer as producer;
 use tracezero_service::{
@@ -289,6 +290,9 @@ impl TraceConfig {
         path: &Path,
         open: impl FnOnce(&Path) -> Result<TraceFile, TryLockError>,
     ) -> Result<Session, Error> {
+        if self.local.crash_directory.is_some() {
+            return Err(CrashFilesError::StreamsIntoFile.into());
+        }
         let period_ms = self.message.file_write_period_ms.get_or_insert(0);
         if *period_ms == 0 {
             *period_ms = FILE_WRITE_PERIOD_MS;
@@ -374,7 +378,12 @@ impl SessionCore {
     /// Starts the session. `waker` wakes the thread that writes the session's file, if it has one.
     fn start(config: TraceConfig, waker: Option<Arc<Waker>>) -> Result<Self, Error> {
         let recording = Arc::new(config.recording()?);
-        let runtime = Runtime::of_process(recording.shared_memory)?;
+        let crash_directory = recording.crash_directory.as_deref();
+        let runtime = Runtime::of_process(recording.shared_memory, crash_directory)?;
+        let crash_files = match (crash_directory, runtime.crash_files()) {
+            (Some(_), Some(folder)) => Some(SessionFolder::create(folder)?),
+            _ => None,
+        };
         let on_trigger = Arc::new(TriggerCallback::default());
         let owner = Arc::new(Owner {
             runtime,
@@ -393,6 +402,7 @@ impl SessionCore {
                 let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || waker.wake());
                 wake
             }),
+            crash_files,
         })?;
         owner.id.get_or_init(|| id);
         Ok(Self {

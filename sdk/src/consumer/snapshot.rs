@@ -73,7 +73,7 @@ impl Snapshot {
     /// ```
     pub fn from_session(unique_name: &str) -> Result<Self, Error> {
         let source = CloneSource::Name(unique_name.to_owned());
-        Self::take(Runtime::of_process(None)?, source, None)
+        Self::take(Runtime::of_process(None, None)?, source, None)
     }
 
     fn take(

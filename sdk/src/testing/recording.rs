@@ -42,8 +42,7 @@ impl CaptureSession {
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let geometry = Geometry::new(SIZE_BYTES, PAGE_SIZE_BYTES).map_err(Error::SharedMemory)?;
         let realm = Realm::of_new_capture();
-        let (runtime, control) =
-            Runtime::new(realm, Some(geometry)).map_err(Error::SharedMemory)?;
+        let (runtime, control) = Runtime::new(realm, Some(geometry), None)?;
         // From here on, tracing must stay off in forked children, because they have copies of the
         // runtime's locks.
         inside.make_permanent();
@@ -56,6 +55,7 @@ impl CaptureSession {
             owner: Arc::new(Owner),
             writes_into_file: false,
             wake: None,
+            crash_files: None,
         })?;
         Ok(Self { connected, id })
     }

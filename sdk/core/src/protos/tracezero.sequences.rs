@@ -849,6 +849,10 @@ pub mod recording_boundary {
         ///
         /// The file could not be written any further.
         pub const END_WRITE_FAILED: Self = Self(4);
+        /// `END_RECOVERED` (5).
+        ///
+        /// The process ended without a word, and the trace was made from its crash files.
+        pub const END_RECOVERED: Self = Self(5);
         /// Returns the name in the schema. If several values share the number, this is the first name.
         #[inline]
         #[must_use]
@@ -859,6 +863,7 @@ pub mod recording_boundary {
                 2 => ::core::option::Option::Some("END"),
                 3 => ::core::option::Option::Some("END_FILE_FULL"),
                 4 => ::core::option::Option::Some("END_WRITE_FAILED"),
+                5 => ::core::option::Option::Some("END_RECOVERED"),
                 _ => ::core::option::Option::None,
             }
         }

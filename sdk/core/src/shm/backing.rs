@@ -1,17 +1,19 @@
-//! The bytes of the shared memory: one anonymous mapping, accessed by offsets.
+//! The bytes of the shared memory: one mapping, anonymous or of a file, accessed by offsets.
 //!
 //! This module turns offsets into addresses. For each access, its callers prove that they may
 //! access the bytes at that moment. `backing_loom.rs` replaces it in model tests.
 #![allow(unsafe_code)] // Shared memory needs raw addresses.
 
+use std::fs::File;
 use std::io;
 
-use memmap2::{MmapMut, MmapRaw};
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
 
 use super::layout::{ChunkHeader, PAGE_SIZE_MIN_BYTES};
 use super::sync::AtomicU32;
+use crate::fork_guard;
 
-/// A mapping of memory, zeroed at first.
+/// A mapping of memory.
 ///
 /// Invariants:
 /// - (B1) The mapping is readable and writable, starts at a multiple of [`PAGE_SIZE_MIN_BYTES`],
@@ -19,16 +21,42 @@ use super::sync::AtomicU32;
 /// - (B2) Only the methods below make references to its bytes.
 #[derive(Debug)]
 pub(super) struct Backing {
+    /// `None` for anonymous memory, of which a forked child has a copy anyway. Dropped before the
+    /// mapping.
+    _shared: Option<fork_guard::Entry>,
     map: MmapRaw,
 }
 
 impl Backing {
     pub(super) fn zeroed(size_bytes: usize) -> io::Result<Self> {
         let map = MmapRaw::from(MmapMut::map_anon(size_bytes)?);
+        Self::of_map(map, None)
+    }
+
+    /// Maps the first `size_bytes` of a file, which must be at least that long and still zero.
+    pub(super) fn of_file(file: &File, size_bytes: usize) -> io::Result<Self> {
+        let map = MmapOptions::new().len(size_bytes).map_raw(file)?;
+        // SAFETY: the mapping stays until the entry is dropped. In a quiet child, the only users of
+        // the memory are packets that were open at the fork: they store and never read back.
+        let shared = unsafe { fork_guard::Entry::new(map.as_ptr(), size_bytes)? };
+        Self::of_map(map, Some(shared))
+    }
+
+    /// Maps anonymous memory with this content.
+    pub(super) fn of_bytes(bytes: &[u8]) -> io::Result<Self> {
+        let mut map = MmapMut::map_anon(bytes.len())?;
+        map.copy_from_slice(bytes);
+        Self::of_map(map.into(), None)
+    }
+
+    fn of_map(map: MmapRaw, shared: Option<fork_guard::Entry>) -> io::Result<Self> {
         if map.as_ptr().addr() % PAGE_SIZE_MIN_BYTES != 0 {
             return Err(io::Error::other("the mapping is not aligned to 4096 bytes"));
         }
-        Ok(Self { map })
+        Ok(Self {
+            _shared: shared,
+            map,
+        })
     }
 
     /// Returns the page word of the page that starts at `offset_bytes`.
@@ -78,7 +106,7 @@ impl Backing {
     pub(super) unsafe fn read(&self, offset_bytes: usize, len: usize) -> &[u8] {
         // SAFETY: the offset is inside the mapping.
         let start = unsafe { self.address(offset_bytes) };
-        // SAFETY: valid by B1, initialized since the mapping started zeroed, and not written while
+        // SAFETY: valid by B1, initialized since the mapping began with some content, and not written while
         // the slice lives, as the caller promises.
         unsafe { std::slice::from_raw_parts(start, len) }
     }

@@ -8,6 +8,8 @@
 //! it. So no page word and no index leads to a place outside of the memory (`Geometry::extent`).
 #![allow(unsafe_code)] // Turns offsets into references, under the invariants of `Mapping`.
 
+#[cfg(not(loom))]
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -229,6 +231,20 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
+    fn new(
+        geometry: Geometry,
+        backing: io::Result<Backing>,
+        lent_pages: u32,
+    ) -> Result<Self, MemoryError> {
+        let size_bytes = geometry.size_bytes();
+        Ok(Self {
+            backing: backing.map_err(|source| MemoryError::Map { size_bytes, source })?,
+            geometry,
+            chunk_offsets: chunk_offsets(geometry.page_size_bytes),
+            lent_pages: AtomicU32::new(lent_pages),
+        })
+    }
+
     pub(super) fn page_word(&self, page_index: u32) -> Option<&AtomicU32> {
         let offset_bytes = self.geometry.page_offset_bytes(page_index)?;
         // SAFETY: the page exists, as `page_offset_bytes` has checked. So it starts at this offset
@@ -292,15 +308,28 @@ pub struct NewChunk {
 ///
 /// If the system does not provide the memory.
 pub fn shared_memory(geometry: Geometry) -> Result<(ProducerMemory, ServiceMemory), MemoryError> {
-    let size_bytes = geometry.size_bytes();
-    let backing =
-        Backing::zeroed(size_bytes).map_err(|source| MemoryError::Map { size_bytes, source })?;
-    let mapping = Arc::new(Mapping {
-        backing,
-        geometry,
-        chunk_offsets: chunk_offsets(geometry.page_size_bytes),
-        lent_pages: AtomicU32::new(0),
-    });
+    both_sides(geometry, Backing::zeroed(geometry.size_bytes()))
+}
+
+/// Maps the memory of a new file, which is zeroed and has the size of `geometry`, and returns the
+/// handles of both sides. The content of the file survives the process.
+///
+/// # Errors
+///
+/// If the system refuses the mapping.
+#[cfg(not(loom))]
+pub fn shared_memory_of_file(
+    geometry: Geometry,
+    file: &File,
+) -> Result<(ProducerMemory, ServiceMemory), MemoryError> {
+    both_sides(geometry, Backing::of_file(file, geometry.size_bytes()))
+}
+
+fn both_sides(
+    geometry: Geometry,
+    backing: io::Result<Backing>,
+) -> Result<(ProducerMemory, ServiceMemory), MemoryError> {
+    let mapping = Arc::new(Mapping::new(geometry, backing, 0)?);
     let producer = ProducerMemory {
         mapping: Arc::clone(&mapping),
     };
@@ -368,6 +397,36 @@ pub struct ServiceMemory {
 }
 
 impl ServiceMemory {
+    /// Creates a copy of shared memory that a process left behind. `bytes` may be anything: what is
+    /// not a page, a chunk or a fragment is passed over when it is scraped.
+    ///
+    /// A chunk that the service was reading counts as Complete. The service frees a chunk after it
+    /// has copied it, so it may have copied it or not.
+    ///
+    /// # Errors
+    ///
+    /// If `bytes` are not as many as `geometry` says, or the system does not provide the memory.
+    #[cfg(not(loom))]
+    pub fn of_dead_process(geometry: Geometry, bytes: &[u8]) -> Result<Self, MemoryError> {
+        let page_size_bytes = geometry.page_size_bytes;
+        if bytes.len() != geometry.size_bytes() {
+            return Err(MemoryError::Size {
+                size_bytes: bytes.len(),
+                page_size_bytes,
+            });
+        }
+        let backing = Backing::of_bytes(bytes);
+        let mapping = Mapping::new(geometry, backing, geometry.page_count)?;
+        for page_index in 0..geometry.page_count {
+            if let Some(word) = mapping.page_word(page_index) {
+                state::settle_reads(word);
+            }
+        }
+        Ok(Self {
+            mapping: Arc::new(mapping),
+        })
+    }
+
     /// Returns the sizes of the memory.
     #[must_use]
     pub fn geometry(&self) -> Geometry {

@@ -296,6 +296,16 @@ pub(super) fn move_chunk(
     Err(MoveError::Contended)
 }
 
+/// Turns each chunk that is being read into a complete one. The word is of a dead process's page.
+#[cfg(not(loom))]
+pub(super) fn settle_reads(word: &AtomicU32) {
+    // Relaxed, here and below: the page has one user.
+    let bits = word.load(Ordering::Relaxed);
+    let upper_bits = PageWord::ALL_STATES_MASK & 0xaaaa_aaaa;
+    // The state 2 becomes 3.
+    word.store(bits | (bits & upper_bits) >> 1, Ordering::Relaxed);
+}
+
 /// Completes a chunk that the caller owns. This takes one operation and cannot fail: BeingWritten
 /// turns into Complete by setting a bit, and no other thread may change the chunk's bits before
 /// that.

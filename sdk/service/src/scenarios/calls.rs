@@ -28,6 +28,7 @@ fn session_of(world: &World, owner: Arc<dyn SessionOwner>) -> SessionId {
         owner,
         writes_into_file: false,
         wake: None,
+        crash_files: None,
     };
     world.service.enable(request).unwrap()
 }

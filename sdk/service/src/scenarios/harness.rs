@@ -220,6 +220,7 @@ impl World {
             owner: owner.clone(),
             writes_into_file: output.is_some(),
             wake: None,
+            crash_files: None,
         })?;
         if let Some(output) = output {
             self.service.attach_output(id, output);

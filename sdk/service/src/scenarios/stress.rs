@@ -267,6 +267,7 @@ impl Arena {
             owner: owner.clone(),
             writes_into_file: false,
             wake: None,
+            crash_files: None,
         });
         if let Ok(id) = begun {
             *owner.id.lock() = Some(id);

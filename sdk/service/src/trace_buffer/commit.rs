@@ -199,6 +199,9 @@ impl TraceBuffer {
         let fits_before_end = size_bytes <= self.ring.tail_bytes();
         if !fits_before_end && self.policy == FillPolicy::Discard {
             self.intake = Intake::Sealed;
+            if let Some(file) = self.ring.file() {
+                file.set_sealed();
+            }
             return self.discard(&refused, Refusal::Discarded);
         }
         self.sequences[sequence].expect(chunk.id);
@@ -274,6 +277,8 @@ impl TraceBuffer {
             // before a read has handled them.
             self.reach_front(chunk.sequence, front);
             self.release(chunk.sequence, present);
+            // The file has the chunk only once.
+            self.ring.write_state(present);
             return Admission::Store {
                 consumed_bytes: slot.payload_bytes,
             };
@@ -295,6 +300,7 @@ impl TraceBuffer {
                 .rewrite(present, chunk.payload, chunk.payload_bytes);
             self.stats.chunks_rewritten += 1;
         }
+        self.ring.write_state(present);
         Admission::Settled
     }
 
@@ -325,9 +331,10 @@ impl TraceBuffer {
             is_gap_checked: false,
             is_altered: !is_sound,
         };
+        let writer_id = self.sequences.account(chunk.sequence).hot.writer_id;
         let queued = QueuedChunk {
             id: chunk.id,
-            slot: self.ring.push(slot, chunk.payload),
+            slot: self.ring.push(slot, writer_id, chunk.payload),
         };
         if self.sequences.insert(chunk.sequence, queued) {
             self.stats.chunks_committed_out_of_order += 1;

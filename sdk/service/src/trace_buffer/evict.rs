@@ -140,6 +140,7 @@ impl TraceBuffer {
     /// Evicts the chunks in the next `size_bytes` ahead of the write cursor.
     #[inline]
     pub(super) fn clear_ahead(&mut self, size_bytes: u32) {
+        self.ring.begin_write(size_bytes);
         let mut missing_bytes = size_bytes;
         while missing_bytes > 0
             && let Some(slot) = self.ring.slot_ahead(size_bytes - missing_bytes)
@@ -165,7 +166,12 @@ impl TraceBuffer {
     fn clear(&mut self, id: SlotId) {
         let slot = self.ring.slot(id);
         match slot.sequence {
-            Some(sequence) => self.evict_through(sequence, id),
+            Some(sequence) => {
+                if let Some(file) = self.ring.file() {
+                    file.set_evicted();
+                }
+                self.evict_through(sequence, id);
+            }
             None => self.stats.padding_bytes_cleared += u64::from(slot.size_bytes()),
         }
     }

@@ -69,12 +69,13 @@ mod stats; // statistics of the buffer, which a trace reports
 mod tests;
 
 use std::fmt;
-
-use memmap2::MmapMut;
+use std::sync::Arc;
 
 pub use tracezero_config::FillPolicy;
 use tracezero_core::commit::Patch;
-use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+use tracezero_core::crash_files::{CrashFilesError, RingFile, SessionFolder};
+use tracezero_core::file_memory::Pages;
+use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
 
 pub use chunk::{ClientIdentity, UntrustedChunk};
@@ -105,12 +106,22 @@ pub(crate) const SEGMENT_BYTES: u64 = 2 << 20;
 /// # Errors
 ///
 /// Returns an error if the operating system refuses the address space.
-pub(crate) fn map_spare_segment() -> std::io::Result<MmapMut> {
+pub(crate) fn map_spare_segment() -> std::io::Result<Pages> {
     ring::map_segment(SEGMENT_BYTES as u32)
 }
 
 /// The number of bytes that a patch replaces.
 const PATCH_BYTES: usize = size_of::<[u8; 4]>();
+
+/// Rounds the size of a buffer up to a multiple of [`SIZE_GRANULE_BYTES`].
+fn rounded_size_bytes(size_bytes: u64) -> Result<u32, BufferError> {
+    let rounded = size_bytes
+        .max(1)
+        .checked_next_multiple_of(SIZE_GRANULE_BYTES);
+    rounded
+        .and_then(|rounded| u32::try_from(rounded).ok())
+        .ok_or(BufferError::TooLarge { size_bytes })
+}
 
 /// The reason why a buffer could not be created.
 #[derive(Debug)]
@@ -130,6 +141,8 @@ pub enum BufferError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// The buffer's crash file could not be created.
+    CrashFile(CrashFilesError),
 }
 
 impl fmt::Display for BufferError {
@@ -143,6 +156,7 @@ impl fmt::Display for BufferError {
                 f,
                 "no memory for a trace buffer of {size_bytes} bytes: {source}; use a smaller one"
             ),
+            Self::CrashFile(source) => source.fmt(f),
         }
     }
 }
@@ -154,6 +168,7 @@ impl std::error::Error for BufferError {
             // `Display` prints the text of the source, so the chain goes on with the source's own
             // source.
             Self::OutOfMemory { source, .. } => source.source(),
+            Self::CrashFile(source) => source.source(),
         }
     }
 }
@@ -226,16 +241,37 @@ impl TraceBuffer {
     /// Returns [`BufferError::TooLarge`] for 4 GiB or more after rounding, and
     /// [`BufferError::OutOfMemory`] if the operating system refuses the memory.
     pub fn new(size_bytes: u64, policy: FillPolicy) -> Result<Self, BufferError> {
-        let rounded = size_bytes
-            .max(1)
-            .checked_next_multiple_of(SIZE_GRANULE_BYTES);
-        let Some(rounded) = rounded.and_then(|rounded| u32::try_from(rounded).ok()) else {
-            return Err(BufferError::TooLarge { size_bytes });
-        };
+        let rounded = rounded_size_bytes(size_bytes)?;
         let size_bytes = u64::from(rounded);
         let ring =
             Ring::new(rounded).map_err(|source| BufferError::OutOfMemory { size_bytes, source })?;
         Ok(Self::of_ring(ring, policy))
+    }
+
+    /// Creates an empty buffer, as [`new`](Self::new) does, whose memory is in a crash file.
+    /// `index` is the position of the buffer in the session's configuration.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), and [`BufferError::CrashFile`] if the file could not be created.
+    pub(crate) fn in_crash_file(
+        session: &Arc<SessionFolder>,
+        index: usize,
+        size_bytes: u64,
+        policy: FillPolicy,
+    ) -> Result<Self, BufferError> {
+        let size_bytes = rounded_size_bytes(size_bytes)?;
+        let discards = policy == FillPolicy::Discard;
+        let created = RingFile::create(session, index as u32, size_bytes, discards);
+        let (file, memory) = created.map_err(BufferError::CrashFile)?;
+        Ok(Self::of_ring(Ring::of_file(file, memory), policy))
+    }
+
+    /// Notes the id by which writers name the buffer, for a recovery.
+    pub(crate) fn note_id(&self, id: BufferId) {
+        if let Some(file) = self.ring.file() {
+            file.set_buffer_id(id);
+        }
     }
 
     /// Creates an empty ring whose memory grows with the lag of its reader. It grows by segments of
@@ -320,7 +356,10 @@ impl TraceBuffer {
     ///
     /// Returns [`BufferError::OutOfMemory`] if the operating system refuses the memory.
     pub fn empty_copy(&self) -> Result<Self, BufferError> {
-        if self.can_ever_grow() {
+        if let Some(file) = self.ring.file() {
+            let (file, memory) = file.create_successor().map_err(BufferError::CrashFile)?;
+            Ok(Self::of_ring(Ring::of_file(file, memory), self.policy))
+        } else if self.can_ever_grow() {
             Self::growing(self.capacity_bytes())
         } else {
             Self::new(self.size_bytes(), self.policy)
@@ -395,6 +434,7 @@ impl TraceBuffer {
         if !has_more_patches {
             let slot = self.ring.slot_mut(chunk.slot);
             slot.flags = slot.flags.difference(ChunkFlags::NEEDS_PATCHING);
+            self.ring.write_state(chunk.slot);
         }
         true
     }
@@ -572,7 +612,7 @@ impl TraceBuffer {
 
     /// Takes the memory of removed segments. Freeing the memory is slow, so the caller does that
     /// after it has released the lock of this buffer.
-    pub(crate) fn take_removed_segments(&mut self) -> Vec<MmapMut> {
+    pub(crate) fn take_removed_segments(&mut self) -> Vec<Pages> {
         self.ring.take_removed()
     }
 
@@ -594,7 +634,7 @@ impl TraceBuffer {
     }
 
     /// Adds a spare segment of [`SEGMENT_BYTES`] for the ring to grow into.
-    pub(crate) fn add_spare_segment(&mut self, memory: MmapMut) {
+    pub(crate) fn add_spare_segment(&mut self, memory: Pages) {
         self.ring.add_spare(memory);
     }
 

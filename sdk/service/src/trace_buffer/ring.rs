@@ -17,9 +17,12 @@
 //! not. A writer that needs this memory earlier maps it itself.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{Ordering, compiler_fence};
 
-use memmap2::MmapMut;
-
+use tracezero_core::crash_files::RingFile;
+use tracezero_core::crash_files::format::{Place, SlotHeader, SlotKind, SlotState};
+use tracezero_core::file_memory::Pages;
+use tracezero_core::ids::WriterId;
 use tracezero_core::shm::layout::ChunkFlags;
 
 use super::fragment::{self, FragmentKind, Token};
@@ -68,10 +71,10 @@ pub(super) enum Unread {
 }
 
 /// Maps zeroed memory, which takes no pages before it is written to.
-fn map_memory(size_bytes: u32) -> std::io::Result<MmapMut> {
+fn map_memory(size_bytes: u32) -> std::io::Result<Pages> {
     #[cfg(test)]
     memory_refusal::check()?;
-    let memory = MmapMut::map_anon(size_bytes as usize)?;
+    let memory = Pages::anonymous(size_bytes as usize)?;
     #[cfg(target_os = "linux")]
     {
         // Huge pages make the first lap of the write cursor several times faster and later laps a
@@ -92,7 +95,7 @@ fn map_memory(size_bytes: u32) -> std::io::Result<MmapMut> {
 /// # Errors
 ///
 /// Returns an error if the operating system refuses the address space.
-pub(super) fn map_segment(size_bytes: u32) -> std::io::Result<MmapMut> {
+pub(super) fn map_segment(size_bytes: u32) -> std::io::Result<Pages> {
     let memory = map_memory(size_bytes)?;
     #[cfg(target_os = "linux")]
     {
@@ -137,7 +140,7 @@ pub(crate) mod memory_refusal {
 #[derive(Debug)]
 pub(super) struct Ring {
     /// The memory of each segment; `None` for one that does not exist now.
-    memory: Vec<Option<MmapMut>>,
+    memory: Vec<Option<Pages>>,
     /// The size of each segment. If the ring can grow, it is 2^`segment_shift`.
     segment_bytes: u32,
     /// The number of lower bits in an offset. If there is a single segment, it is 32: the offset is
@@ -149,9 +152,9 @@ pub(super) struct Ring {
     /// them.
     ahead: VecDeque<Segment>,
     /// Memory for a further segment, mapped in advance.
-    spare: Option<MmapMut>,
+    spare: Option<Pages>,
     /// Memory of removed segments, which the reader frees.
-    removed: Vec<MmapMut>,
+    removed: Vec<Pages>,
     /// The maximum size of the memory so far.
     peak_bytes: u32,
     /// The start of the segment that the write cursor is in.
@@ -163,6 +166,8 @@ pub(super) struct Ring {
     /// `segment_bytes` from `start_bytes`.
     used_end_bytes: u32,
     slots: SlotTable,
+    /// The file that the memory is in. It has one segment.
+    file: Option<RingFile>,
 }
 
 /// A segment that the write cursor is not in.
@@ -186,7 +191,15 @@ impl Ring {
     ///
     /// Returns an error if the operating system refuses the address space.
     pub(super) fn new(size_bytes: u32) -> std::io::Result<Self> {
-        Self::of_segments(size_bytes, u32::BITS, 1)
+        Ok(Self::of_segments(map_memory(size_bytes)?, u32::BITS, 1))
+    }
+
+    /// Creates a ring of one segment, whose memory is in a file.
+    pub(super) fn of_file(file: RingFile, memory: Pages) -> Self {
+        Self {
+            file: Some(file),
+            ..Self::of_segments(memory, u32::BITS, 1)
+        }
     }
 
     /// Creates a ring with one segment of 2^`segment_shift` bytes that can grow to `segments_max`.
@@ -195,16 +208,14 @@ impl Ring {
     ///
     /// Returns an error if the operating system refuses the address space.
     pub(super) fn growing(segment_shift: u32, segments_max: u32) -> std::io::Result<Self> {
-        Self::of_segments(1 << segment_shift, segment_shift, segments_max)
+        let memory = map_memory(1 << segment_shift)?;
+        Ok(Self::of_segments(memory, segment_shift, segments_max))
     }
 
-    fn of_segments(
-        segment_bytes: u32,
-        segment_shift: u32,
-        segments_max: u32,
-    ) -> std::io::Result<Self> {
-        Ok(Self {
-            memory: vec![Some(map_memory(segment_bytes)?)],
+    fn of_segments(memory: Pages, segment_shift: u32, segments_max: u32) -> Self {
+        let segment_bytes = memory.len() as u32;
+        Self {
+            memory: vec![Some(memory)],
             segment_bytes,
             segment_shift,
             segments_max: segments_max as usize,
@@ -216,7 +227,8 @@ impl Ring {
             write_bytes: 0,
             used_end_bytes: 0,
             slots: SlotTable::for_memory_of(segment_bytes.saturating_mul(segments_max)),
-        })
+            file: None,
+        }
     }
 
     /// Creates a copy, which does not grow. Only memory that was ever used is copied.
@@ -243,6 +255,7 @@ impl Ring {
             spare: None,
             removed: Vec::new(),
             slots: self.slots.clone(),
+            file: None,
             ..*self
         })
     }
@@ -327,7 +340,7 @@ impl Ring {
     }
 
     /// Adds memory for the next segment. [`map_segment`] must have created it.
-    pub(super) fn add_spare(&mut self, memory: MmapMut) {
+    pub(super) fn add_spare(&mut self, memory: Pages) {
         self.spare = Some(memory);
     }
 
@@ -394,7 +407,7 @@ impl Ring {
     }
 
     /// Takes the memory of removed segments.
-    pub(super) fn take_removed(&mut self) -> Vec<MmapMut> {
+    pub(super) fn take_removed(&mut self) -> Vec<Pages> {
         std::mem::take(&mut self.removed)
     }
 
@@ -469,6 +482,53 @@ impl Ring {
         (self.write_bytes + covered_bytes < self.used_end_bytes).then_some(self.slots.first())
     }
 
+    /// Returns the file that the memory is in.
+    pub(super) fn file(&self) -> Option<&RingFile> {
+        self.file.as_ref()
+    }
+
+    /// Notes that the next `size_bytes` from the write cursor on are being written, before the first
+    /// byte of them changes. [`push`](Self::push) notes the end.
+    #[inline]
+    pub(super) fn begin_write(&self, size_bytes: u32) {
+        if let Some(file) = &self.file {
+            file.set_place(Place {
+                offset_bytes: self.write_bytes,
+                size_bytes,
+            });
+        }
+    }
+
+    /// Writes the header of a slot into the file, if the memory is in one.
+    #[inline]
+    fn write_header(&mut self, slot: &Slot, writer_id: WriterId) {
+        if let Some(file) = &self.file {
+            let header = SlotHeader {
+                chunk_id: slot.chunk_id,
+                writer_id,
+                reserved_bytes: slot.reserved_bytes,
+                state: slot_state(slot),
+            };
+            let bytes = header.encode(slot.offset, file.nonce());
+            self.bytes_at_mut(slot.offset, bytes.len())
+                .copy_from_slice(&bytes);
+        }
+    }
+
+    /// Writes the changed state of a slot into the file, if the memory is in one. The state becomes
+    /// valid with one store.
+    #[inline]
+    pub(super) fn write_state(&mut self, id: SlotId) {
+        if self.file.is_some() {
+            let slot = *self.slots.get(id);
+            let state = slot_state(&slot).encode();
+            let at = slot.offset + SlotHeader::STATE_AT as u32;
+            // Stores before this one must not move behind it.
+            compiler_fence(Ordering::SeqCst);
+            self.bytes_at_mut(at, state.len()).copy_from_slice(&state);
+        }
+    }
+
     /// Removes the oldest slot, which must be padding, for a chunk that covers `size_bytes` from
     /// the start of the slot on. The rest of a larger slot becomes padding.
     pub(super) fn cover_slot_ahead(&mut self, size_bytes: u32) -> Covered {
@@ -481,8 +541,9 @@ impl Ring {
             };
         }
         let rest_bytes = slot_bytes - size_bytes;
-        self.slots
-            .push_front(Slot::padding(slot.offset + size_bytes, rest_bytes));
+        let rest = Slot::padding(slot.offset + size_bytes, rest_bytes);
+        self.write_header(&rest, WriterId(0));
+        self.slots.push_front(rest);
         Covered::Part { rest_bytes }
     }
 
@@ -492,7 +553,9 @@ impl Ring {
         let slot = self.slots.pop_front();
         debug_assert!(slot.sequence.is_none());
         self.write_bytes += slot.size_bytes();
-        self.slots.push_back(slot);
+        let id = self.slots.push_back(slot);
+        // A recovery must not take the evicted chunk for one that is still there.
+        self.write_state(id);
     }
 
     /// Moves the write cursor to the start of the next segment, or of the only one. There must be
@@ -513,12 +576,14 @@ impl Ring {
     /// Stores a chunk at the write cursor, where no slot may be in its way. Sets the descriptor's
     /// `offset`. The length of `payload` must be its `payload_bytes`.
     #[inline]
-    pub(super) fn push(&mut self, mut slot: Slot, payload: &[u8]) -> SlotId {
+    pub(super) fn push(&mut self, mut slot: Slot, writer_id: WriterId, payload: &[u8]) -> SlotId {
         slot.offset = self.write_bytes;
         self.write_bytes += slot.size_bytes();
         self.used_end_bytes = self.used_end_bytes.max(self.write_bytes);
-        self.bytes_at_mut(slot.offset, payload.len())
+        self.bytes_at_mut(slot.payload_offset(), payload.len())
             .copy_from_slice(payload);
+        self.write_header(&slot, writer_id);
+        self.begin_write(0);
         self.slots.push_back(slot)
     }
 
@@ -533,12 +598,9 @@ impl Ring {
     /// Returns the fragments of a chunk, consumed or not.
     #[inline]
     pub(super) fn payload_mut(&mut self, id: SlotId) -> &mut [u8] {
-        let Slot {
-            offset,
-            payload_bytes,
-            ..
-        } = *self.slots.get(id);
-        self.bytes_at_mut(offset, usize::from(payload_bytes))
+        let slot = self.slots.get(id);
+        let (offset, len_bytes) = (slot.payload_offset(), usize::from(slot.payload_bytes));
+        self.bytes_at_mut(offset, len_bytes)
     }
 
     /// Loads memory into the cache that the reader needs soon after `fragment`.
@@ -579,13 +641,13 @@ impl Ring {
     #[inline]
     pub(super) fn next_unread(&self, id: SlotId) -> Unread {
         let slot = self.slots.get(id);
-        let payload = self.bytes_at(slot.offset, u32::from(slot.payload_bytes));
+        let payload = self.bytes_at(slot.payload_offset(), u32::from(slot.payload_bytes));
         match fragment::token_at(payload, usize::from(slot.consumed_bytes)) {
             Token::Fragment { start, end } => Unread::Fragment(Fragment {
                 slot: id,
                 kind: FragmentKind::of(slot.flags, slot.consumed_bytes == 0, end == payload.len()),
                 // Both fit: a payload has at most 65535 bytes.
-                start: slot.offset + start as u32,
+                start: slot.payload_offset() + start as u32,
                 len_bytes: (end - start) as u32,
                 consumed_until_bytes: end as u16,
             }),
@@ -616,7 +678,7 @@ impl Ring {
         }
         Some(Run {
             slot: id,
-            start: slot.offset + u32::from(slot.consumed_bytes),
+            start: slot.payload_offset() + u32::from(slot.consumed_bytes),
             len_bytes: u32::from(end_bytes - slot.consumed_bytes),
             packets: slot.unread_packets - begun_packets,
             consumed_until_bytes: end_bytes,
@@ -649,6 +711,21 @@ impl Ring {
             slot.unread_packets = slot.unread_packets.saturating_sub(1);
         }
         slot.is_drained().then(|| slot.size_bytes())
+    }
+}
+
+/// Returns the state of a slot as the file has it.
+fn slot_state(slot: &Slot) -> SlotState {
+    SlotState {
+        payload_bytes: slot.payload_bytes,
+        flags: slot.flags,
+        kind: match slot.sequence {
+            None => SlotKind::Padding,
+            Some(_) => SlotKind::Chunk {
+                is_incomplete: slot.is_incomplete,
+                is_aborted: slot.is_aborted,
+            },
+        },
     }
 }
 

@@ -1,11 +1,11 @@
 //! A slot: the place of a chunk in the memory of the buffer, and the state of that chunk.
 //!
-//! The size of a slot is that of its chunk plus that of a header, rounded up. Perfetto's own buffer
-//! stores the chunk's header in the slot. Here the bytes of the header are unused: descriptors are
-//! in a separate [table](super::slot_table), so that walking, evicting and patching do not load
-//! payload into the cache. The header stays part of the size for two reasons: statistics report
-//! these sizes, and if a new chunk covers part of an old slot, the rest is always large enough to
-//! be a slot.
+//! A slot begins with a header, and its payload follows. Perfetto's own buffer reads the header.
+//! Here descriptors are in a separate [table](super::slot_table), so that walking, evicting and
+//! patching do not load payload into the cache. The header is only written if the memory is in a
+//! crash file, and only a recovery reads it (`tracezero_core::crash_files`). Other rings have the
+//! same layout: statistics report these sizes, and if a new chunk covers part of an old slot, the
+//! rest is always large enough to be a slot.
 
 use tracezero_core::ids::ChunkId;
 use tracezero_core::shm::layout::ChunkFlags;
@@ -61,7 +61,7 @@ impl SlotId {
 /// The descriptor of a slot, which holds a chunk or is padding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// The offset of the slot and of its payload; a multiple of [`SLOT_ALIGN_BYTES`].
+    /// The offset of the slot; a multiple of [`SLOT_ALIGN_BYTES`].
     pub(super) offset: u32,
     pub(super) chunk_id: ChunkId,
     /// The sequence of the chunk; `None` if the slot is padding.
@@ -115,6 +115,12 @@ impl Slot {
             is_gap_checked: false,
             is_altered: false,
         }
+    }
+
+    /// Returns the offset of the payload.
+    #[inline]
+    pub(super) fn payload_offset(&self) -> u32 {
+        self.offset + SLOT_HEADER_BYTES
     }
 
     #[inline]

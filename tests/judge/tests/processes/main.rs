@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
+mod crash_files; // forks beside crash files
 mod endings; // every way to end, in a table
 mod exits; // the file after each way to exit
 mod flight_recorders; // forked children and the flight recorder of their parent

@@ -1,0 +1,49 @@
+//! Crash files: shared memory and trace buffers in files, which survive the process.
+//!
+//! A process that records with crash files has a folder:
+//!
+//! ```text
+//! <directory>/<executable>-<pid>-<nonce>.tz/
+//!   meta           which process this is, and the table of its writers with their counters
+//!   smb            the shared memory, exactly as the ABI has it
+//!   s<n>/          a session
+//!     preamble     packets of the service: configuration, clocks, schemas
+//!     b<n>.<m>     a trace buffer: 4 KiB of header, then the ring with its slots
+//! ```
+//!
+//! Threads write to the same memory as without crash files; only the pages belong to files. When
+//! the process is killed, the kernel keeps the files. `tracezero-crash` then makes traces of them.
+//!
+//! # What a kill can interrupt
+//!
+//! A kill stops the process between any two stores, and files have all stores before that, in the
+//! order of the program. So each change has a moment in which it becomes valid:
+//!
+//! - *A chunk is copied into a ring.* The ring's header first names the place that is being
+//!   written, and names no place when slot and header are complete. The chunk is still in the
+//!   shared memory, because the service frees a chunk only after the copy.
+//! - *A chunk grows.* The payload is written first: its old part does not change. Then one store
+//!   of 4 bytes makes the new part valid ([`format::SlotState`]).
+//! - *A chunk is evicted.* The new chunk names the place that it covers before it writes anything.
+//!   Where the write cursor skips a slot, one store makes it padding.
+//! - *A counter is increased.* The store of a word is atomic.
+//!
+//! A folder of a living process is locked: see [`ProcessFolder`]. A folder is removed at the end of
+//! its sessions, so what is left belongs to a process that was killed.
+
+mod directory; // where folders are, and who may use them
+mod error;
+mod folder; // the folder of this process
+pub mod format; // headers, slots, rows: encoded and decoded
+mod ring_file; // a ring in a file
+mod session_folder; // the folder of a session
+mod writer_rows; // the counters of writers, in a file or in memory
+
+pub use directory::{FileSystem, default_directory};
+pub use error::CrashFilesError;
+pub use folder::{
+    FOLDER_SUFFIX, MEMORY_FILE, META_FILE, ProcessFolder, is_of_this_process, process_start_ticks,
+};
+pub use ring_file::RingFile;
+pub use session_folder::{PREAMBLE_FILE, SessionFolder};
+pub use writer_rows::{Row, WriterRows};

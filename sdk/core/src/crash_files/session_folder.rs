@@ -1,0 +1,81 @@
+//! The folder of one session.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::directory::new_file;
+use super::error::CrashFilesError;
+use super::folder::ProcessFolder;
+use crate::forked_child;
+
+/// The name of the file with the packets of the service.
+pub const PREAMBLE_FILE: &str = "preamble";
+
+/// The folder of one session. Removed when the session and its buffers are dropped.
+#[derive(Debug)]
+pub struct SessionFolder {
+    process: Arc<ProcessFolder>,
+    path: PathBuf,
+    preamble: File,
+    rings: AtomicU32,
+}
+
+impl SessionFolder {
+    /// Creates the folder of a session in that of the process.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses it.
+    pub fn create(process: &Arc<ProcessFolder>) -> Result<Arc<Self>, CrashFilesError> {
+        let path = process.path().join(format!("s{}", process.next_session()));
+        let io = || CrashFilesError::io(&path);
+        DirBuilder::new().mode(0o700).create(&path).map_err(io())?;
+        let preamble = new_file(&path.join(PREAMBLE_FILE)).map_err(io())?;
+        Ok(Arc::new(Self {
+            process: Arc::clone(process),
+            path,
+            preamble,
+            rings: AtomicU32::new(0),
+        }))
+    }
+
+    /// Appends packets of the service, as a trace has them.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn append_packets(&self, packets: &[u8]) -> io::Result<()> {
+        (&self.preamble).write_all(packets)
+    }
+
+    /// Returns a number for the next ring.
+    pub(super) fn next_ring(&self) -> u32 {
+        // Relaxed: a number that orders nothing else.
+        self.rings.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn nonce(&self) -> u64 {
+        self.process.nonce()
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        self.process.directory()
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SessionFolder {
+    fn drop(&mut self) {
+        if !forked_child::is_disabled() {
+            // A folder that cannot be removed is found by `leftovers`.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}

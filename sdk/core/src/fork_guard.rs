@@ -1,0 +1,113 @@
+//! The shared mappings of this process, and their removal from a forked child.
+//!
+//! A forked child inherits mappings of files as they are: its stores would reach the parent's
+//! memory. So a child that becomes [quiet](crate::forked_child) maps private pages over them, even
+//! if the thread that called `fork` was in the middle of a packet. The packet then goes on in the
+//! private pages, and nobody reads it.
+//!
+//! The hook of a fork may only do what a signal handler may do. So the mappings are in a table of
+//! atomics, which the child walks without a lock.
+#![allow(unsafe_code)] // Replaces mappings by system calls.
+
+use std::io;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The maximum number of mappings in the table. A ring that streams into a file has up to 128, one
+/// for each segment.
+const MAPPINGS_MAX: usize = 1024;
+
+/// The address of an entry that is being filled in.
+const RESERVED: usize = 1;
+
+/// An entry of the table.
+///
+/// Invariant: (K1) If `address` is neither 0 nor [`RESERVED`], then `len_bytes` bytes from there on
+/// are mapped, and only their owner uses them. [`Entry`]s guarantee it.
+struct Mapping {
+    /// 0 if the entry is unused.
+    address: AtomicUsize,
+    len_bytes: AtomicUsize,
+}
+
+static MAPPINGS: [Mapping; MAPPINGS_MAX] = [const {
+    Mapping {
+        address: AtomicUsize::new(0),
+        len_bytes: AtomicUsize::new(0),
+    }
+}; MAPPINGS_MAX];
+
+/// A shared mapping that forked children replace, as long as the entry exists.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    index: usize,
+}
+
+impl Entry {
+    /// Registers the mapping of `len_bytes` at `address`.
+    ///
+    /// # Errors
+    ///
+    /// If the table is full.
+    ///
+    /// # Safety
+    ///
+    /// The memory is a mapping of whole pages, which stays in place as long as the entry exists. All
+    /// of its users can go on with zeroed memory, in a process that discards what they do.
+    pub(crate) unsafe fn new(address: *const u8, len_bytes: usize) -> io::Result<Self> {
+        for (index, mapping) in MAPPINGS.iter().enumerate() {
+            let address_word = &mapping.address;
+            // Acquire pairs with the release in `drop`: the former owner no longer uses the entry.
+            let taken =
+                address_word.compare_exchange(0, RESERVED, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                mapping.len_bytes.store(len_bytes, Ordering::Relaxed);
+                // Release: a child that finds the address finds the length, too.
+                address_word.store(address.addr(), Ordering::Release);
+                return Ok(Self { index });
+            }
+        }
+        Err(io::Error::other(format!(
+            "this process has {MAPPINGS_MAX} shared mappings for traces, the maximum"
+        )))
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // Release: see `new`.
+        MAPPINGS[self.index].address.store(0, Ordering::Release);
+    }
+}
+
+/// Replaces each mapping of the table by private zeroed pages. Called in a forked child, whose only
+/// thread runs this. Async-signal-safe.
+pub(crate) fn replace_mappings() {
+    for mapping in &MAPPINGS {
+        // Acquire pairs with the release in `Entry::new`.
+        let address = mapping.address.load(Ordering::Acquire);
+        if address <= RESERVED {
+            continue;
+        }
+        // Relaxed: the load of the address orders it.
+        let len_bytes = mapping.len_bytes.load(Ordering::Relaxed);
+        let address = ptr::with_exposed_provenance_mut::<libc::c_void>(address);
+        // SAFETY: the pages are a mapping of this process (K1), whose users in this child can go on
+        // with zeroed memory, as the creator of the entry has promised.
+        let replaced = unsafe {
+            libc::mmap(
+                address,
+                len_bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if replaced == libc::MAP_FAILED {
+            // The kernel has no memory for another mapping. Then no store of the child may succeed.
+            // SAFETY: as above. Readers can go on with the parent's bytes.
+            unsafe { libc::mprotect(address, len_bytes, libc::PROT_READ) };
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Makes traces of what a killed process left behind.
+//!
+//! A session with crash files (`TraceConfig::crash_safe`) keeps its shared memory and its buffers in
+//! files. When the process is killed, the kernel keeps them. This package finds the folders of dead
+//! processes and makes a trace of each session in them:
+//!
+//! ```no_run
+//! for leftover in tracezero_crash::leftovers(tracezero_crash::default_directory())? {
+//!     for trace in leftover.recover_into("traces")? {
+//!         println!("{}: {} events", trace.path.display(), trace.events);
+//!     }
+//!     leftover.delete()?;
+//! }
+//! # Ok::<(), tracezero_crash::RecoverError>(())
+//! ```
+//!
+//! Nothing that is read is trusted: whatever is in the files, the result is a trace of what is
+//! sound. Files are read, never mapped, so a file that becomes shorter meanwhile is an error.
+//!
+//! Applications use this as `tracezero::crash`.
+
+mod error; // why nothing was recovered
+mod leftover; // folders of dead processes
+mod memory; // chunks in the shared memory
+mod ring; // slots of a ring
+mod session; // all buffers of a session, and the trace of them
+
+pub use error::RecoverError;
+pub use leftover::{Leftover, RecoveredTrace, leftovers};
+pub use tracezero_core::crash_files::default_directory;

@@ -1,0 +1,110 @@
+//! The shared memory of a dead process, and the table of its writers.
+
+use std::collections::HashMap;
+
+use tracezero_core::coordination::{PacketCounts, WriterTotals};
+use tracezero_core::crash_files::format::{HEADER_BYTES, Meta, ROW_BYTES, WriterRow};
+use tracezero_core::ids::{BufferId, ProducerId, WriterId};
+use tracezero_core::shm::{ChunkPlace, Geometry, PageWord, ServiceMemory};
+use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
+
+/// The id that the service of the process gave to its only producer.
+pub(crate) const PRODUCER: ProducerId = ProducerId::new(1);
+
+/// Decodes the rows behind the header of `meta`.
+pub(crate) fn writer_rows(meta: &[u8]) -> Vec<WriterRow> {
+    let rows = meta.get(HEADER_BYTES..).unwrap_or_default();
+    let words = |row: &[u8]| {
+        let mut words = [0; ROW_BYTES / 8];
+        for (word, bytes) in words.iter_mut().zip(row.chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        }
+        words
+    };
+    rows.chunks_exact(ROW_BYTES)
+        .filter_map(|row| WriterRow::decode(words(row)))
+        .collect()
+}
+
+/// Returns what the writers of a buffer counted.
+pub(crate) fn totals_of(rows: &[WriterRow], buffer: BufferId) -> Vec<(ProducerId, WriterTotals)> {
+    let mut totals: HashMap<Option<WriterId>, WriterTotals> = HashMap::new();
+    for row in rows.iter().filter(|row| row.target_buffer == buffer) {
+        let [begun, empty, dropped, episodes] = row.counts;
+        let total = totals.entry(row.writer_id).or_insert_with(|| WriterTotals {
+            writer_id: row.writer_id,
+            target_buffer: buffer,
+            thread_name: row.thread_name.clone(),
+            counts: PacketCounts::default(),
+        });
+        // The numbers may be damaged.
+        let add = |sum: &mut u64, count: u64| *sum = sum.saturating_add(count);
+        add(&mut total.counts.packets_begun, begun);
+        add(&mut total.counts.packets_empty, empty.min(begun));
+        add(&mut total.counts.packets_dropped, dropped);
+        add(&mut total.counts.drop_episodes, episodes);
+    }
+    totals
+        .into_values()
+        .map(|totals| (PRODUCER, totals))
+        .collect()
+}
+
+/// The shared memory of a dead process.
+#[derive(Debug)]
+pub(crate) struct DeadMemory {
+    memory: ServiceMemory,
+    /// The buffer of each living writer.
+    targets: HashMap<WriterId, BufferId>,
+}
+
+impl DeadMemory {
+    /// Copies the memory. Returns `None` if its sizes are not those in `meta`.
+    pub(crate) fn new(meta: &Meta, rows: &[WriterRow], bytes: &[u8]) -> Option<Self> {
+        let (size_bytes, page_bytes) = (meta.memory_size_bytes, meta.page_size_bytes);
+        let geometry = Geometry::new(size_bytes as usize, page_bytes as usize).ok()?;
+        let living = rows.iter().filter(|row| row.is_living);
+        let target = |row: &WriterRow| Some((row.writer_id?, row.target_buffer));
+        Some(Self {
+            memory: ServiceMemory::of_dead_process(geometry, bytes).ok()?,
+            targets: living.filter_map(target).collect(),
+        })
+    }
+
+    /// Commits the chunks that writers of a buffer had not handed over, or whose copy was not
+    /// finished. Of chunks that writers were filling, only finished packets.
+    pub(crate) fn commit_to(
+        &mut self,
+        target: BufferId,
+        buffer: &mut TraceBuffer,
+        client: ClientIdentity,
+    ) {
+        let mut payload = Vec::new();
+        for page_index in 0..self.memory.geometry().page_count() {
+            let word = self.memory.page_word(page_index);
+            let used_chunks = word.map_or(0, PageWord::used_mask);
+            for chunk_index in (0..16).filter(|index| used_chunks & 1 << index != 0) {
+                let place = ChunkPlace {
+                    page_index,
+                    chunk_index,
+                };
+                let Some(scraped) = self.memory.scrape(place, &mut payload) else {
+                    continue;
+                };
+                if self.targets.get(&scraped.writer_id) != Some(&target) {
+                    continue;
+                }
+                buffer.commit_chunk(&UntrustedChunk {
+                    producer_id: PRODUCER,
+                    client,
+                    writer_id: scraped.writer_id,
+                    chunk_id: scraped.chunk_id,
+                    fragment_count: scraped.packets.count(),
+                    flags: scraped.packets.flags(),
+                    complete: scraped.is_complete,
+                    payload: &payload,
+                });
+            }
+        }
+    }
+}

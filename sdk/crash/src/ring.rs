@@ -1,0 +1,239 @@
+//! The slots of a ring.
+//!
+//! Slots lie back to back. Only the place that was being written at the kill has no valid header.
+//! So a walk goes from header to header; where there is none, it goes on at the next aligned offset
+//! that has one.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use tracezero_core::crash_files::format::{
+    HEADER_BYTES, Place, RingHeader, SLOT_HEADER_BYTES, SlotHeader, SlotKind, ring_words,
+};
+use tracezero_core::ids::BufferId;
+use tracezero_core::shm::ABANDONED_FRAGMENT_SIZE;
+use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
+
+use crate::memory::PRODUCER;
+
+/// The number of bytes that are read from the file at once. At least the size of a slot.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// A ring in a file.
+#[derive(Debug)]
+pub(crate) struct RingFile {
+    file: File,
+    pub(crate) header: RingHeader,
+    pub(crate) buffer_id: BufferId,
+    pub(crate) has_evicted: bool,
+    pub(crate) is_sealed: bool,
+    place: Place,
+    /// The size of the ring, but at most that of the file.
+    size_bytes: u32,
+}
+
+impl RingFile {
+    /// Reads the header. Returns `None` if it is damaged, or of another folder than `nonce`.
+    pub(crate) fn open(file: File, nonce: u64) -> io::Result<Option<Self>> {
+        let file_bytes = file.metadata()?.len();
+        if file_bytes < HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        let mut bytes = [0; HEADER_BYTES];
+        file.read_exact_at(&mut bytes, 0)?;
+        let header = RingHeader::decode(&bytes);
+        let Some(header) = header.filter(|header| header.nonce == nonce) else {
+            return Ok(None);
+        };
+        let word = |index: usize| {
+            let word = &bytes[8 * index..8 * index + 8];
+            u64::from_le_bytes(word.try_into().expect("8 bytes"))
+        };
+        let size_bytes = header.size_bytes.min(file_bytes - HEADER_BYTES as u64);
+        Ok(Some(Self {
+            header,
+            buffer_id: BufferId(word(ring_words::BUFFER_ID) as u16),
+            has_evicted: word(ring_words::HAS_EVICTED) != 0,
+            is_sealed: word(ring_words::IS_SEALED) != 0,
+            place: Place::of_word(word(ring_words::PLACE)),
+            size_bytes: u32::try_from(size_bytes).unwrap_or(u32::MAX),
+            file,
+        }))
+    }
+
+    /// Returns the size of the memory for slots.
+    pub(crate) fn size_bytes(&self) -> u32 {
+        self.size_bytes
+    }
+
+    /// Commits all chunks of the ring to `buffer`, oldest first. Returns the number of bytes that
+    /// are damaged.
+    pub(crate) fn commit_to(
+        &self,
+        buffer: &mut TraceBuffer,
+        client: ClientIdentity,
+    ) -> io::Result<u64> {
+        let cursor = self.place.offset_bytes.min(self.size_bytes);
+        let cursor = cursor - cursor % SLOT_HEADER_BYTES as u32;
+        // What was being written is still in the shared memory.
+        let behind = cursor
+            .saturating_add(self.place.size_bytes)
+            .min(self.size_bytes);
+        let mut walk = Walk {
+            ring: self,
+            buffer,
+            client,
+            window: Vec::new(),
+            window_start: 0,
+            damaged_bytes: 0,
+        };
+        // The rest of an old slot that the write had begun to cover is not damage.
+        walk.commit(behind, self.size_bytes, self.place.size_bytes == 0)?;
+        walk.commit(0, cursor, true)?;
+        Ok(walk.damaged_bytes)
+    }
+}
+
+struct Walk<'a> {
+    ring: &'a RingFile,
+    buffer: &'a mut TraceBuffer,
+    client: ClientIdentity,
+    /// A part of the file, from `window_start` on.
+    window: Vec<u8>,
+    window_start: u32,
+    damaged_bytes: u64,
+}
+
+impl Walk<'_> {
+    /// Commits the chunks from `start` to `end`. `is_slot` tells whether a slot starts at `start`.
+    fn commit(&mut self, start: u32, end: u32, mut is_slot: bool) -> io::Result<()> {
+        const ALIGNMENT: u32 = SLOT_HEADER_BYTES as u32;
+        let mut offset = start.next_multiple_of(ALIGNMENT);
+        while offset
+            .checked_add(ALIGNMENT)
+            .is_some_and(|header_end| header_end <= end)
+        {
+            let nonce = self.ring.header.nonce;
+            let bytes: [u8; SLOT_HEADER_BYTES] = self
+                .bytes(offset, SLOT_HEADER_BYTES)?
+                .try_into()
+                .expect("as many");
+            let header = SlotHeader::decode(bytes, offset, nonce);
+            let header = header.filter(|it| it.size_bytes() as u64 <= u64::from(end - offset));
+            let Some(header) = header else {
+                if is_slot && bytes != [0; SLOT_HEADER_BYTES] {
+                    self.damaged_bytes += u64::from(ALIGNMENT);
+                }
+                offset += ALIGNMENT;
+                continue;
+            };
+            is_slot = true;
+            self.commit_slot(offset, &header)?;
+            offset += header.size_bytes() as u32;
+        }
+        Ok(())
+    }
+
+    fn commit_slot(&mut self, offset: u32, header: &SlotHeader) -> io::Result<()> {
+        let SlotKind::Chunk {
+            is_incomplete,
+            is_aborted,
+        } = header.state.kind
+        else {
+            return Ok(());
+        };
+        let payload_start = offset + SLOT_HEADER_BYTES as u32;
+        let payload_bytes = usize::from(header.state.payload_bytes);
+        let mut payload = self.bytes(payload_start, payload_bytes)?.to_vec();
+        let mut fragments = count_fragments(&payload);
+        if is_aborted {
+            payload.extend_from_slice(&abandoned_size());
+            fragments += 1;
+        }
+        if is_incomplete {
+            // The buffer leaves out the last fragment, which the writer had not finished. It stores
+            // as much room as the chunk has.
+            let room = usize::from(header.reserved_bytes).max(payload.len());
+            payload.resize(room, 0);
+            fragments += 1;
+        }
+        self.buffer.commit_chunk(&UntrustedChunk {
+            producer_id: PRODUCER,
+            client: self.client,
+            writer_id: header.writer_id,
+            chunk_id: header.chunk_id,
+            fragment_count: fragments,
+            flags: header.state.flags,
+            complete: !is_incomplete,
+            payload: &payload,
+        });
+        Ok(())
+    }
+
+    /// Returns bytes of the ring. They must be inside of it, and no more than a window.
+    fn bytes(&mut self, offset: u32, len: usize) -> io::Result<&[u8]> {
+        let window_end = u64::from(self.window_start) + self.window.len() as u64;
+        let is_inside = offset >= self.window_start && u64::from(offset) + len as u64 <= window_end;
+        if !is_inside {
+            let rest = (self.ring.size_bytes - offset) as usize;
+            self.window.resize(rest.min(WINDOW_BYTES), 0);
+            self.window_start = offset;
+            let position = HEADER_BYTES as u64 + u64::from(offset);
+            self.ring.file.read_exact_at(&mut self.window, position)?;
+        }
+        let start = (offset - self.window_start) as usize;
+        Ok(&self.window[start..start + len])
+    }
+}
+
+/// Returns the size by which a chunk says that its last packet was given up, as the chunk has it.
+fn abandoned_size() -> [u8; 4] {
+    let size = ABANDONED_FRAGMENT_SIZE;
+    [0, 7, 14, 21].map(|shift| (size >> shift) as u8 & 0x7f | if shift < 21 { 0x80 } else { 0 })
+}
+
+/// Counts the fragments of a payload, each of which begins with its size.
+fn count_fragments(payload: &[u8]) -> u16 {
+    let mut rest = payload;
+    let mut fragments: u16 = 0;
+    while !rest.is_empty() && fragments < u16::MAX {
+        let (mut size, mut len) = (0, 0);
+        for (index, byte) in rest.iter().take(4).enumerate() {
+            size |= usize::from(byte & 0x7f) << (7 * index);
+            len = index + 1;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        let Some(behind) = rest.get(len + size..) else {
+            break;
+        };
+        rest = behind;
+        fragments += 1;
+    }
+    fragments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_are_counted_up_to_a_damaged_one() {
+        assert_eq!(count_fragments(b""), 0);
+        assert_eq!(count_fragments(b"\x03abc\x00\x81\x80\x80\x00x"), 3);
+        assert_eq!(count_fragments(b"\x03abc\x05ab"), 1);
+    }
+
+    #[test]
+    fn the_size_of_an_abandoned_packet_takes_four_bytes() {
+        let bytes = abandoned_size();
+        let size = bytes
+            .iter()
+            .rev()
+            .fold(0, |size, byte| size << 7 | u32::from(byte & 0x7f));
+        assert_eq!(size, ABANDONED_FRAGMENT_SIZE);
+        assert!(bytes[..3].iter().all(|byte| byte & 0x80 != 0));
+    }
+}

@@ -1,0 +1,192 @@
+//! The session of a dead process, and the trace of it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tracezero_core::crash_files::PREAMBLE_FILE;
+use tracezero_core::crash_files::format::{Meta, WriterRow};
+use tracezero_core::ids::BufferId;
+use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer};
+use tracezero_service::{RecoveredBuffer, RecoveredCounts, write_recovered};
+
+use crate::error::RecoverError;
+use crate::memory::{DeadMemory, totals_of};
+use crate::ring::RingFile;
+
+/// What is needed from the folder of the process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) meta: Meta,
+    pub(crate) rows: Vec<WriterRow>,
+    /// `None` if the file is missing or damaged.
+    pub(crate) memory: Option<DeadMemory>,
+}
+
+impl Process {
+    fn client(&self) -> ClientIdentity {
+        ClientIdentity {
+            uid: Some(self.meta.uid),
+            pid: Some(self.meta.pid),
+        }
+    }
+}
+
+/// The result of recovering one session.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) counts: RecoveredCounts,
+    pub(crate) size_bytes: u64,
+    pub(crate) damages: Vec<String>,
+}
+
+/// Writes the trace of the session in `folder` into a new file at `path`.
+pub(crate) fn recover(
+    process: &mut Process,
+    folder: &Path,
+    path: &Path,
+) -> Result<Recovered, RecoverError> {
+    let mut damages = Vec::new();
+    let rings = rings(folder, process.meta.nonce, &mut damages)?;
+    let buffers = rings
+        .into_values()
+        .map(|rings| buffer_of(process, &rings, &mut damages));
+    let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
+    let mut preamble = fs::read(folder.join(PREAMBLE_FILE)).unwrap_or_else(|error| {
+        damages.push(format!("{PREAMBLE_FILE}: {error}"));
+        Vec::new()
+    });
+    preamble.truncate(whole_packets(&preamble));
+
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let file = options.open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => RecoverError::Exists {
+            path: path.to_owned(),
+        },
+        _ => RecoverError::io(path)(error),
+    })?;
+    let mut size_bytes = 0;
+    let written = write_recovered(&preamble, buffers, |batch| {
+        size_bytes += batch.len() as u64;
+        (&file).write_all(batch)
+    });
+    let counts = written.map_err(|error| {
+        // A part of a trace is worse than none: the next attempt would find the file.
+        let _ = fs::remove_file(path);
+        RecoverError::io(path)(error)
+    })?;
+    Ok(Recovered {
+        counts,
+        size_bytes,
+        damages,
+    })
+}
+
+/// Opens the rings of a session, by the position of their buffer, oldest first.
+fn rings(
+    folder: &Path,
+    nonce: u64,
+    damages: &mut Vec<String>,
+) -> Result<BTreeMap<u32, Vec<RingFile>>, RecoverError> {
+    let mut rings: BTreeMap<u32, Vec<RingFile>> = BTreeMap::new();
+    for path in entries(folder)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !name.starts_with('b') {
+            continue;
+        }
+        match File::open(&path).and_then(|file| RingFile::open(file, nonce)) {
+            Ok(Some(ring)) => rings
+                .entry(ring.header.buffer_index)
+                .or_default()
+                .push(ring),
+            Ok(None) => damages.push(format!("{name}: the header is damaged")),
+            Err(error) => damages.push(format!("{name}: {error}")),
+        }
+    }
+    for of_buffer in rings.values_mut() {
+        of_buffer.sort_by_key(|ring| ring.header.generation);
+    }
+    Ok(rings)
+}
+
+/// Puts the chunks of a buffer together.
+fn buffer_of(
+    process: &mut Process,
+    rings: &[RingFile],
+    damages: &mut Vec<String>,
+) -> Result<RecoveredBuffer, RecoverError> {
+    let memory_bytes = u64::from(process.meta.memory_size_bytes);
+    let ring_bytes: u64 = rings.iter().map(|ring| u64::from(ring.size_bytes())).sum();
+    // A chunk of the memory may be without its end, and take as much room again when it is stored.
+    let size_bytes = ring_bytes + 2 * memory_bytes;
+    let size_max_bytes = u64::from(u32::MAX) + 1 - 4096;
+    let size_bytes = size_bytes.min(size_max_bytes);
+    let mut buffer = TraceBuffer::new(size_bytes, FillPolicy::Ring)
+        .map_err(|error| RecoverError::io(Path::new("memory"))(io::Error::other(error)))?;
+    let client = process.client();
+    for ring in rings {
+        match ring.commit_to(&mut buffer, client) {
+            Ok(0) => {}
+            Ok(bytes) => damages.push(format!("{bytes} bytes of a ring are damaged")),
+            Err(error) => damages.push(format!("a ring could not be read: {error}")),
+        }
+    }
+    let is_sealed = rings.iter().any(|ring| ring.is_sealed);
+    let id = rings.last().map_or(BufferId(0), |ring| ring.buffer_id);
+    // A full buffer had discarded what is in the memory.
+    if let Some(memory) = process.memory.as_mut().filter(|_| !is_sealed) {
+        memory.commit_to(id, &mut buffer, client);
+    }
+    Ok(RecoveredBuffer {
+        buffer,
+        writers: totals_of(&process.rows, id),
+        has_evicted: rings.iter().any(|ring| ring.has_evicted),
+        is_sealed,
+    })
+}
+
+/// Returns the size of the whole packets that `trace` begins with.
+fn whole_packets(trace: &[u8]) -> usize {
+    const PACKET_TAG: u8 = 0x0a;
+    let mut whole = 0;
+    while let Some((&PACKET_TAG, rest)) = trace[whole..].split_first() {
+        let mut size = 0_u64;
+        let Some(len) = rest.iter().take(5).position(|byte| byte & 0x80 == 0) else {
+            break;
+        };
+        for (index, byte) in rest[..=len].iter().enumerate() {
+            size |= u64::from(byte & 0x7f) << (7 * index);
+        }
+        let end = (whole + 1 + len + 1) as u64 + size;
+        if end > trace.len() as u64 {
+            break;
+        }
+        whole = end as usize;
+    }
+    whole
+}
+
+/// Returns the paths in a folder, sorted.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, RecoverError> {
+    let entries = fs::read_dir(folder).map_err(RecoverError::io(folder))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preamble_ends_with_its_last_whole_packet() {
+        assert_eq!(whole_packets(b""), 0);
+        assert_eq!(whole_packets(b"\x0a\x02ab\x0a\x00"), 6);
+        assert_eq!(whole_packets(b"\x0a\x02ab\x0a\x03ab"), 4);
+        assert_eq!(whole_packets(b"\x0a\x02ab\x0a\x80"), 4);
+        assert_eq!(whole_packets(b"\x0a\x02ab\x12\x00"), 4);
+    }
+}

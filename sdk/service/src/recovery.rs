@@ -1,0 +1,165 @@
+//! Writes the trace of a session whose process is dead.
+//!
+//! The caller has read the crash files (package `tracezero-crash`), and has committed the chunks in
+//! them to new trace buffers. From there on, they are read like the buffers of a clone.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::central_buffer::{CentralBuffer, TakenBuffer};
+use super::sequence_account::{SequenceAccount, sequence_accounts};
+use super::service_packets::{ServicePackets, encode_packets_at};
+use super::trace_buffer::TraceBuffer;
+use super::trace_reader::{Extent, TraceReader};
+use super::trace_stats::TraceStats;
+use tracezero_config::{LocalChoices, SessionConfig};
+use tracezero_core::coordination::WriterTotals;
+use tracezero_core::ids::{BufferId, ProducerId};
+use tracezero_core::protos::TraceDecoder;
+use tracezero_core::protos::sequences::TracePacketDecoderExt as _;
+use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
+
+/// A trace buffer of a dead process.
+#[derive(Debug)]
+pub struct RecoveredBuffer {
+    /// A buffer with the chunks that were found.
+    pub buffer: TraceBuffer,
+    /// The writers of the buffer, with what they counted.
+    pub writers: Vec<(ProducerId, WriterTotals)>,
+    /// True if the ring had overwritten packets.
+    pub has_evicted: bool,
+    /// True if the buffer was full and discarded packets.
+    pub is_sealed: bool,
+}
+
+/// The content of a recovered trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecoveredCounts {
+    /// The number of packets of writers.
+    pub packets: u64,
+    /// The number of track events.
+    pub events: u64,
+    /// The accounts of all sequences.
+    pub sequences: Vec<SequenceAccount>,
+}
+
+/// Writes a trace: the packets in `preamble`, those in the buffers, and statistics. Calls `take`
+/// with batches of packets.
+///
+/// # Errors
+///
+/// If `take` fails.
+pub fn write_recovered<E>(
+    preamble: &[u8],
+    buffers: Vec<RecoveredBuffer>,
+    mut take: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<RecoveredCounts, E> {
+    let lost_by: Vec<LostBy> = buffers.iter().map(LostBy::of).collect();
+    let open = |(index, recovered): (usize, RecoveredBuffer)| {
+        let taken = TakenBuffer::new(recovered.buffer);
+        let id = BufferId(index as u16 + 1);
+        Arc::new(CentralBuffer::of_snapshot(id, taken, recovered.writers))
+    };
+    let buffers = buffers.into_iter().enumerate().map(open).collect();
+    let config = SessionConfig::new(&Default::default(), &LocalChoices::default())
+        .expect("an empty configuration is valid");
+    let mut reader = TraceReader::new(buffers, &config);
+
+    take(preamble)?;
+    reader.begin_reading();
+    let begin = RecordingBegin::find(preamble);
+    let provenance = reader.provenance();
+    begin.append(&mut reader, |packets| packets.trace_provenance(&provenance));
+    reader.read_buffers(Extent::Everything, &mut take)?;
+
+    let mut sequences = sequence_accounts(&mut reader, |buffer| {
+        buffer.writers_then.clone().unwrap_or_default()
+    });
+    for account in &mut sequences {
+        lost_by[account.buffer].settle(account);
+    }
+    let stats = TraceStats {
+        buffers: reader
+            .buffers()
+            .iter()
+            .map(|buffer| buffer.with(|buffer| *buffer.stats()))
+            .collect(),
+        writers: reader.writer_stats(),
+        sequences,
+        invalid_packets: reader.framer.counts.invalid_packets,
+        ..TraceStats::default()
+    };
+    begin.append(&mut reader, |packets| {
+        packets.trace_stats(&stats);
+        packets.recording_boundary(begin.id, BoundaryKind::END_RECOVERED);
+    });
+    reader.hand_out(&mut take)?;
+    let counts = reader.framer.counts;
+    Ok(RecoveredCounts {
+        packets: counts.packets,
+        events: counts.events,
+        sequences: stats.sequences,
+    })
+}
+
+/// What became of packets that were begun and are not in the files.
+#[derive(Clone, Copy)]
+enum LostBy {
+    /// They were overwritten, but for at most one that the writer was in the middle of.
+    Overwriting,
+    Discarding,
+    /// The process was killed before they ended.
+    TheKill,
+}
+
+impl LostBy {
+    fn of(recovered: &RecoveredBuffer) -> Self {
+        if recovered.is_sealed {
+            Self::Discarding
+        } else if recovered.has_evicted {
+            Self::Overwriting
+        } else {
+            Self::TheKill
+        }
+    }
+
+    fn settle(self, account: &mut SequenceAccount) {
+        match self {
+            Self::Overwriting => account.overwritten += mem::take(&mut account.in_flight),
+            Self::Discarding => account.discarded += mem::take(&mut account.in_flight),
+            Self::TheKill => {}
+        }
+    }
+}
+
+/// What the first packet of a recording says.
+#[derive(Clone, Copy, Debug, Default)]
+struct RecordingBegin {
+    id: u64,
+    timestamp_ns: u64,
+    uid: u32,
+}
+
+impl RecordingBegin {
+    /// Finds the packet in the preamble. Returns zeros if it is missing.
+    fn find(preamble: &[u8]) -> Self {
+        let packets = TraceDecoder::new(preamble).packet().flatten();
+        let begins = packets.filter_map(|packet| {
+            let boundary = packet.recording_boundary().ok()??;
+            Some(Self {
+                id: boundary.recording_id().ok()??,
+                timestamp_ns: packet.timestamp().ok()??,
+                uid: packet.trusted_uid().ok()?.unwrap_or(0) as u32,
+            })
+        });
+        begins.last().unwrap_or_default()
+    }
+
+    /// Appends packets with the time of the begin. The present time may be long after the end of
+    /// the recording, or of another boot, and would stretch the trace.
+    fn append(self, reader: &mut TraceReader, write: impl FnOnce(&mut ServicePackets<'_, '_>)) {
+        let packets = encode_packets_at(self.uid, self.timestamp_ns, write);
+        reader.packets.extend_from_slice(&packets);
+    }
+}

@@ -1,0 +1,8 @@
+//! Processes that are killed while they record with crash files, and the traces recovered of them.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+mod kills; // kills at random moments
+mod leftovers; // folders of processes that live, end, fork or were killed
+mod program; // the program that is killed
+mod recovered; // what must hold for a recovered trace
