@@ -28,6 +28,26 @@ impl fmt::Display for Location {
 ///
 /// `Debug` prints the same text as `Display`, because Cargo shows the `Debug` text if the `main`
 /// function of a build script returns the error.
+///
+/// ```
+/// use protozero_codegen::{Config, Error};
+///
+/// # let folder = std::env::temp_dir().join(format!("protozero-error-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// std::fs::write(folder.join("gpu.proto"), "edition = \"2023\";")?;
+///
+/// let error = Config::new()
+///     .include(&folder)
+///     .generate(&[folder.join("gpu.proto")])
+///     .unwrap_err();
+/// let Error::Edition { at, edition } = &error else {
+///     panic!("{error}");
+/// };
+/// assert_eq!((at.line, at.column, edition.as_str()), (1, 1, "2023"));
+/// assert!(error.to_string().contains("gpu.proto:1:1: edition \"2023\" is not supported"));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 pub enum Error {
     /// No output folder was set, and the environment variable `OUT_DIR` is missing.

@@ -7,6 +7,15 @@ use crate::wire::GROUPS_MAX_DEPTH;
 /// The reason why bytes could not be decoded as a message.
 ///
 /// Offsets are bytes from the start of the message that was being read.
+///
+/// ```
+/// use protozero::{DecodeError, Decoder, types};
+///
+/// let decoder = Decoder::new(b"\x08\x2a\x12\x03fo"); // the second field lacks a byte
+/// let error = decoder.last::<types::Uint32>(1).unwrap_err();
+/// assert_eq!(error, DecodeError::Truncated { offset: 2 });
+/// assert_eq!(error.to_string(), "the message ends inside the field at offset 2");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {

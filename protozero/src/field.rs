@@ -8,6 +8,19 @@ use crate::varint::{split_long_varint, split_varint, take_varint};
 use crate::wire::{FIELD_NUMBER_MAX, GROUPS_MAX_DEPTH};
 
 /// One encoded field, parsed without a schema.
+///
+/// ```
+/// use protozero::{DecodeError, Decoder, Field, Value};
+///
+/// let decoder = Decoder::new(b"\x08\x2a\x12\x03foo");
+/// let fields: Result<Vec<Field<'_>>, DecodeError> = decoder.fields().collect();
+/// let [number, text] = fields?[..] else {
+///     panic!("the message has two fields");
+/// };
+/// assert_eq!((number.number, number.value), (1, Value::Varint(42)));
+/// assert_eq!((text.number, text.value), (2, Value::Bytes(b"foo")));
+/// # Ok::<(), DecodeError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
     /// Field number, 1 to 2^29-1.

@@ -60,8 +60,11 @@ impl<M: Writer> HeapBuffered<M> {
         self.stream.source().slices(self.stream.used_bytes())
     }
 
-    /// Ends messages that leaked writers left open, and returns the encoded message, copied into
-    /// one vector.
+    /// Returns the encoded message, copied into one vector. Another call of
+    /// [`message`](Self::message) continues the message.
+    ///
+    /// Unlike most methods named `to_`, this one needs `&mut self`: it first ends messages that
+    /// leaked writers left open.
     pub fn to_vec(&mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.slices().map(<[u8]>::len).sum());
         for slice in self.slices() {

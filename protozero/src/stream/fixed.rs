@@ -7,6 +7,18 @@ use super::source::{Outgoing, RANGE_MAX_BYTES, Range, RangeSource, SlotTarget};
 
 /// The source of a stream that writes to one slice of the caller. Bytes that do not fit are
 /// discarded; [`FixedSource::overflowed`] then returns true.
+///
+/// ```
+/// use protozero::FixedSource;
+///
+/// let mut memory = [0; 8];
+/// let mut stream = FixedSource::stream(&mut memory);
+/// stream.message().append_uint32::<1>(300);
+/// assert!(!stream.source().overflowed());
+/// assert_eq!(stream.used_bytes(), 3);
+/// drop(stream);
+/// assert_eq!(memory[..3], [0x08, 0xac, 0x02]);
+/// ```
 #[derive(Debug)]
 pub struct FixedSource<'b> {
     overflowed: bool,

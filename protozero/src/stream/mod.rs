@@ -90,7 +90,7 @@ const GROWTH_BYTES: usize = SLOT_BYTES - 1;
 /// A writer that appends bytes to the memory ranges of its source.
 ///
 /// [`HeapBuffered`](crate::HeapBuffered) and [`StaticBuffered`](crate::StaticBuffered) contain one.
-/// Use it directly with your own [`RangeSource`].
+/// Use it directly with your own [`RangeSource`], which has an example.
 pub struct StreamWriter<S: ?Sized> {
     cursor: *mut u8,
     /// The usable end minus `SHORT_FIELD_BYTES - 1`. A cursor before this address has room for

@@ -109,6 +109,30 @@ impl Drop for Outgoing<'_> {
 /// Only cold paths call the methods, `next_range` for instance when a range is used up. So messages
 /// can hold the source as a trait object, and writing a field costs no virtual call.
 ///
+/// ```
+/// use std::slice::ChunksExactMut;
+///
+/// use protozero::{Outgoing, Range, RangeSource, StreamWriter};
+///
+/// /// Hands out the pieces of a slice, one after the other.
+/// struct Pieces<'b>(ChunksExactMut<'b, u8>);
+///
+/// // SAFETY: each piece is handed out once, and is borrowed for longer than the source exists.
+/// unsafe impl RangeSource for Pieces<'_> {
+///     fn next_range(&mut self, _: Outgoing<'_>) -> Range {
+///         let piece = self.0.next();
+///         piece.map_or(Range::NOWHERE, |piece| Range::new(piece.as_mut_ptr(), piece.len()))
+///     }
+/// }
+///
+/// let mut memory = [0; 24];
+/// let mut stream = StreamWriter::new(Pieces(memory.chunks_exact_mut(8)));
+/// stream.message().append_string::<1>("two pieces");
+/// assert_eq!(stream.written_bytes(), 12);
+/// drop(stream);
+/// assert_eq!(memory[..12], *b"\x0a\x0atwo pieces");
+/// ```
+///
 /// # Safety
 ///
 /// A returned range must be valid for reads and writes by the stream alone

@@ -2,7 +2,7 @@
 //! and stopping them, and flushes.
 
 use std::fmt;
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Sub};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,7 +125,28 @@ pub struct DataSourceSetup {
 }
 
 /// Counts of the packets of one trace writer, or of several.
+///
+/// ```
+/// use tracezero::{DataSource as _, InMemorySession, data_source};
+///
+/// struct Heartbeat;
+/// data_source!(Heartbeat, "com.example.heartbeat");
+///
+/// let session = InMemorySession::start()?;
+/// Heartbeat::trace(|cx| {
+///     cx.packet(|packet| {
+///         packet.for_testing(|event| {
+///             event.set_str("still alive");
+///         });
+///     });
+///     let counts = cx.packet_counts();
+///     assert_eq!((counts.packets_begun, counts.packets_dropped), (1, 0));
+/// });
+/// assert_eq!(session.finish().1.data_packets, 1);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PacketCounts {
     /// The number of packets that were begun.
     pub packets_begun: u64,
@@ -144,6 +165,19 @@ impl AddAssign for PacketCounts {
         self.packets_empty += other.packets_empty;
         self.packets_dropped += other.packets_dropped;
         self.drop_episodes += other.drop_episodes;
+    }
+}
+
+impl Sub for PacketCounts {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            packets_begun: self.packets_begun - earlier.packets_begun,
+            packets_empty: self.packets_empty - earlier.packets_empty,
+            packets_dropped: self.packets_dropped - earlier.packets_dropped,
+            drop_episodes: self.drop_episodes - earlier.drop_episodes,
+        }
     }
 }
 

@@ -11,6 +11,14 @@ static ROUNDED: AtomicU64 = AtomicU64::new(0);
 /// An unsigned integer above `i64::MAX` becomes a float. If no float has exactly this value, the
 /// value is rounded to the nearest float, and the report of the session has a
 /// `Warning::RoundedCounters`.
+///
+/// ```
+/// use tracezero::CounterValue;
+///
+/// assert_eq!(CounterValue::from(3_u64), CounterValue::Int(3));
+/// assert_eq!(CounterValue::from(0.5_f32), CounterValue::Double(0.5));
+/// assert_eq!(CounterValue::from(-7_i32).as_f64(), -7.0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CounterValue {
     /// An integer, in the trace's field `counter_value`.

@@ -62,6 +62,30 @@ impl EventKind {
 }
 
 /// A track event.
+///
+/// ```
+/// use tracezero::reader::{ArgValue, Record, TraceReader};
+/// use tracezero::{InMemorySession, instant};
+///
+/// let session = InMemorySession::start()?;
+/// instant!("io", "read", path = "Cargo.toml");
+/// let (trace, _) = session.finish();
+///
+/// let mut reader = TraceReader::new(&trace[..]);
+/// let mut paths = Vec::new();
+/// while let Some(record) = reader.next()? {
+///     let Record::Event(event) = record else {
+///         continue;
+///     };
+///     assert_eq!(event.name(), "read");
+///     assert_eq!(event.categories().next(), Some("io"));
+///     if let Some(ArgValue::Text(path)) = event.args().find("path") {
+///         paths.push(path.into_owned());
+///     }
+/// }
+/// assert_eq!(paths, ["Cargo.toml"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     /// The parts that have a fixed size.

@@ -44,7 +44,17 @@ pub struct TrackRecord {
 }
 
 /// A loss: packets of a sequence are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// ```
+/// use tracezero::reader::Loss;
+///
+/// let mut loss = Loss::default();
+/// loss.bits = 0b100_0001;
+/// assert_eq!(loss.causes().collect::<Vec<_>>(), ["PRESENT", "OVERWRITE"]);
+/// assert_eq!(loss.unknown_bits(), 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Loss {
     /// The place of the first packet after the loss.
     pub place: PacketPlace,

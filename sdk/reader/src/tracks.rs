@@ -86,6 +86,25 @@ pub struct Counter {
 }
 
 /// All tracks of a trace.
+///
+/// ```
+/// use tracezero::reader::TraceReader;
+/// use tracezero::{InMemorySession, Track, instant};
+///
+/// let queue = Track::new("GPU").child("copy queue");
+/// let session = InMemorySession::start()?;
+/// instant!("render", "submitted", track: &queue);
+/// let (trace, _) = session.finish();
+///
+/// let mut reader = TraceReader::new(&trace[..]);
+/// while reader.next()?.is_some() {}
+/// let (tracks, names) = (reader.tracks(), reader.names());
+/// let queue = tracks.find(queue.uuid()).expect("the track has an event");
+/// let parent = tracks.track(queue).parent.expect("it has a parent");
+/// assert_eq!(tracks.title(queue, names), "copy queue");
+/// assert_eq!(tracks.title(parent, names), "GPU");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TrackTable {
     tracks: Vec<Track>,

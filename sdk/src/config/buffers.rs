@@ -4,6 +4,23 @@ use tracezero_core::protos::owned::trace_config as owned;
 use tracezero_core::protos::trace_config::buffer_config::{ExperimentalMode, FillPolicy};
 
 /// The configuration of one trace buffer.
+///
+/// ```
+/// use tracezero::{BufferConfig, TraceConfig, instant};
+///
+/// let session = TraceConfig::empty()
+///     .add_buffer(BufferConfig::discard(64))
+///     .record_all()
+///     .record_in_memory()?;
+/// for number in 0..20_000 {
+///     instant!("app", "step", number);
+/// }
+/// // The buffer keeps the oldest events.
+/// let (_, report) = session.finish();
+/// assert!(report.events > 0);
+/// assert!(report.losses.discarded > 0);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct BufferConfig {
     pub(super) message: owned::BufferConfig,

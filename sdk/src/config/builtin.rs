@@ -9,6 +9,19 @@ use super::{PrimaryTraceClock, whole_ms};
 
 /// The packets that the service itself adds to a trace. By default it adds all of them except for
 /// events about other sessions.
+///
+/// ```
+/// use tracezero::{BuiltinDataSources, TraceConfig};
+///
+/// let builtin = BuiltinDataSources::new()
+///     .without_system_info()
+///     .without_trace_config();
+/// let small = TraceConfig::default().builtin_data_sources(builtin);
+/// let (small, _) = small.record_in_memory()?.finish();
+/// let (whole, _) = TraceConfig::default().record_in_memory()?.finish();
+/// assert!(small.len() < whole.len());
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BuiltinDataSources {
     pub(super) message: owned::BuiltinDataSource,

@@ -8,6 +8,24 @@ use tracezero_core::protos::{self, owned};
 use super::BufferExhaustedPolicy;
 
 /// The configuration of one data source, and the buffer that it writes to.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tracezero::{BufferConfig, BufferExhaustedPolicy, DataSourceConfig, TraceConfig, instant};
+///
+/// let events = DataSourceConfig::new("track_event")
+///     .target_name("events")
+///     .exhausted_policy(BufferExhaustedPolicy::Stall)
+///     .stall_limit(Duration::from_millis(50));
+/// let session = TraceConfig::empty()
+///     .add_buffer(BufferConfig::ring(1024).named("events"))
+///     .add_data_source(events)
+///     .record_in_memory()?;
+/// instant!("app", "here");
+/// assert_eq!(session.finish().1.events, 1);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataSourceConfig {
     pub(super) message: owned::trace_config::DataSource,

@@ -7,6 +7,17 @@ use tracezero_core::protos::owned;
 use super::{TraceConfig, TriggerConfig, whole_ms};
 
 /// A limit on the number of sessions that run at once with a semaphore of the same name.
+///
+/// ```
+/// use tracezero::{SessionSemaphore, TraceConfig};
+///
+/// let alone = TraceConfig::default().add_session_semaphore(SessionSemaphore::new("profiler", 0));
+/// let session = alone.clone().record_in_memory()?;
+/// assert!(alone.clone().record_in_memory().is_err());
+/// drop(session);
+/// assert!(alone.record_in_memory().is_ok());
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSemaphore {
     message: owned::trace_config::SessionSemaphore,

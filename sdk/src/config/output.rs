@@ -10,6 +10,15 @@ use tracezero_core::protos::trace_config as schema;
 use super::{Compression, TraceConfig, WriteFlushMode, whole_ms};
 
 /// The value of an attribute of a trace.
+///
+/// ```
+/// use tracezero::{TraceAttributeValue, TraceConfig};
+///
+/// let config = TraceConfig::default()
+///     .add_trace_attribute("com.example.branch", "main")
+///     .add_trace_attribute("com.example.build", TraceAttributeValue::Long(1207));
+/// assert!(config.check().is_ok());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TraceAttributeValue {

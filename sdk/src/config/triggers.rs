@@ -8,6 +8,24 @@ use tracezero_core::protos::trace_config::trigger_config as schema;
 use super::{TriggerMode, whole_ms};
 
 /// The triggers of a session.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tracezero::{TraceConfig, Trigger, TriggerConfig, TriggerMode, activate_trigger, instant};
+///
+/// let triggers = TriggerConfig::new(TriggerMode::Stop, Duration::from_secs(60))
+///     .add_trigger(Trigger::new("too slow"));
+/// let session = TraceConfig::default()
+///     .triggers(triggers)
+///     .record_in_memory()?;
+/// instant!("app", "before");
+/// activate_trigger("too slow");
+/// assert!(session.control().wait(Duration::from_secs(10)));
+/// instant!("app", "after");
+/// assert_eq!(session.finish().1.events, 1);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TriggerConfig {
     pub(super) message: owned::TriggerConfig,

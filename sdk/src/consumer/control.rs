@@ -21,6 +21,27 @@ use tracezero_track_event::TRACK_EVENT;
 /// [`InMemorySession`](crate::InMemorySession). It can be cloned and sent to other threads. It does
 /// not keep the session alive: its methods have no effect after the session has finished, or in a
 /// forked child.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tracezero::{SessionState, TraceConfig, instant};
+///
+/// let session = TraceConfig::default().deferred_start().record_in_memory()?;
+/// let control = session.control().clone();
+/// assert_eq!(control.state(), SessionState::Configured);
+/// instant!("app", "too early");
+///
+/// std::thread::spawn(move || {
+///     control.start();
+///     instant!("app", "recorded");
+///     control.stop();
+/// });
+/// assert!(session.control().wait(Duration::from_secs(10)));
+/// instant!("app", "too late");
+/// assert_eq!(session.finish().1.events, 1);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct SessionControl {
     runtime: &'static Runtime,

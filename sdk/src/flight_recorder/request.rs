@@ -10,6 +10,25 @@ use super::saving::SavingSnapshot;
 use tracezero_track_event::Track;
 
 /// A request for a snapshot of a [`FlightRecorder`](crate::FlightRecorder), which is not saved yet.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tracezero::{FlightRecorder, instant};
+///
+/// # let folder = std::env::temp_dir().join(format!("tracezero-request-{}", std::process::id()));
+/// let recorder = FlightRecorder::builder().directory(&folder).start()?;
+/// instant!("app", "something slow");
+/// let path = recorder
+///     .snapshot("slow request")
+///     .before(Duration::from_secs(5))
+///     .after(Duration::from_millis(1))
+///     .save()?;
+/// assert!(path.exists());
+/// # drop(recorder);
+/// # std::fs::remove_dir_all(&folder).expect("removed");
+/// # Ok::<(), tracezero::FlightError>(())
+/// ```
 #[must_use = "nothing is saved until a method such as `save_in_background` is called"]
 pub struct SnapshotRequest<'r> {
     queue: &'r RequestQueue,

@@ -89,6 +89,23 @@ impl BufferMemory {
 }
 
 /// The numbers of packets that did not reach the trace, by cause.
+///
+/// ```
+/// use tracezero::{BufferConfig, TraceConfig, instant};
+///
+/// let session = TraceConfig::empty()
+///     .add_buffer(BufferConfig::ring(64))
+///     .record_all()
+///     .record_in_memory()?;
+/// for number in 0..20_000 {
+///     instant!("app", "step", number);
+/// }
+/// let (_, report) = session.finish();
+/// assert!(report.losses.overwritten > 0);
+/// let lost = report.losses.begun_packets();
+/// assert_eq!(report.packets_begun, report.packets_read + lost);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Losses {

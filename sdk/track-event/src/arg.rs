@@ -414,6 +414,19 @@ impl Drop for DictWriter<'_, '_> {
 ///
 /// If the formatting code contains a trace point, its event is dropped and counted, because trace
 /// points do not nest.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+///
+/// use tracezero::{display, instant};
+///
+/// let address = Ipv4Addr::LOCALHOST;
+/// # let session = tracezero::InMemorySession::start()?;
+/// instant!("net", "connected", address = display(&address));
+/// instant!("net", "connected", %address); // the same
+/// # assert_eq!(session.finish().1.events, 2);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 pub const fn display<T: fmt::Display + ?Sized>(value: &T) -> AsDisplay<'_, T> {
     AsDisplay(value)
 }
@@ -423,6 +436,17 @@ pub const fn display<T: fmt::Display + ?Sized>(value: &T) -> AsDisplay<'_, T> {
 ///
 /// If the formatting code contains a trace point, its event is dropped and counted, because trace
 /// points do not nest.
+///
+/// ```
+/// use tracezero::{debug, instant};
+///
+/// let range = 3..7;
+/// # let session = tracezero::InMemorySession::start()?;
+/// instant!("io", "read", range = debug(&range));
+/// instant!("io", "read", ?range); // the same
+/// # assert_eq!(session.finish().1.events, 2);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 pub const fn debug<T: fmt::Debug + ?Sized>(value: &T) -> AsDebug<'_, T> {
     AsDebug(value)
 }

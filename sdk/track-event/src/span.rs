@@ -46,6 +46,19 @@ pub struct Span {
 ///
 /// [`end!`](crate::end) ends the span earlier and adds arguments. [`end_at`](Self::end_at) ends it
 /// with a given time.
+///
+/// ```
+/// use std::thread;
+///
+/// use tracezero::{Track, TrackSpan, end, span};
+///
+/// # let session = tracezero::InMemorySession::start()?;
+/// let upload: TrackSpan = span!("http", "upload", track: &Track::unique("upload"));
+/// let sender = thread::spawn(move || end!(upload, bytes = 4096));
+/// sender.join().expect("no panic");
+/// # assert_eq!(session.finish().1.events, 2);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..` (not `let _ = ..`, which drops it at once)"]
 pub struct TrackSpan {

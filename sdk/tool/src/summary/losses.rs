@@ -73,10 +73,8 @@ impl Losses {
         sequence.first_packet.get_or_insert(loss.place.index);
         if sequence.bits | loss.bits != sequence.bits {
             sequence.bits |= loss.bits;
-            let all = Loss {
-                bits: sequence.bits,
-                ..*loss
-            };
+            let mut all = *loss;
+            all.bits = sequence.bits;
             sequence.causes = all.causes().collect();
         }
     }
@@ -190,12 +188,10 @@ mod tests {
     fn gaps_beyond_the_sequence_limit_are_counted_together() {
         let mut losses = Losses::default();
         for sequence_id in (0..MAX_SEQUENCES as u32 + 2).chain([7]) {
-            losses.add(&Loss {
-                place: Default::default(),
-                sequence_id,
-                bits: 1,
-                is_at_start: false,
-            });
+            let mut loss = Loss::default();
+            loss.sequence_id = sequence_id;
+            loss.bits = 1;
+            losses.add(&loss);
         }
         assert_eq!(losses.lossy().count(), MAX_SEQUENCES);
         assert_eq!(losses.further_gaps, 2);

@@ -113,15 +113,12 @@ impl LossTracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tracezero_reader::PacketPlace;
 
     fn loss(sequence_id: u32, bits: u32) -> tracezero_reader::Loss {
-        tracezero_reader::Loss {
-            place: PacketPlace::default(),
-            sequence_id,
-            bits,
-            is_at_start: false,
-        }
+        let mut loss = tracezero_reader::Loss::default();
+        loss.sequence_id = sequence_id;
+        loss.bits = bits;
+        loss
     }
 
     fn finished(tracker: LossTracker) -> Vec<(u64, u64, String)> {
