@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use tracezero_crash::RecoverError;
+
 /// The reason why a command failed. Faults that it finds in a trace are not errors.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -16,6 +18,8 @@ pub(crate) enum ToolError {
     Write { path: PathBuf, source: io::Error },
     /// The standard output cannot be written.
     Output(io::Error),
+    /// Crash files cannot be recovered.
+    Recover(RecoverError),
     /// The arguments are wrong, or do not fit together.
     Usage(String),
 }
@@ -38,6 +42,7 @@ impl fmt::Display for ToolError {
                 write!(f, "{} cannot be written: {source}", path.display())
             }
             Self::Output(source) => write!(f, "the output cannot be written: {source}"),
+            Self::Recover(source) => source.fmt(f),
             Self::Usage(message) => write!(f, "{message}"),
         }
     }

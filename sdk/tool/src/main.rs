@@ -1,4 +1,4 @@
-//! The command `tracezero`: inspects, checks, converts and merges traces.
+//! The command `tracezero`: inspects, checks, converts, merges and recovers traces.
 //!
 //! Commands read traces packet by packet, so files may be of any size. `merge`, and `view` with
 //! `--from` or `--to`, read a trace twice; the others read it once.
@@ -13,6 +13,7 @@ mod merge; // merges traces
 mod outline; // prints what happened, without times and ids
 mod output; // writes the standard output and files
 mod packets; // reads packets and reports damage
+mod recover; // makes traces of crash files
 mod schema; // names of messages and fields
 mod summary; // prints tables of a trace
 mod table; // formats text in columns
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Inspects, checks, converts and merges Perfetto traces.
+/// Inspects, checks, converts, merges and recovers Perfetto traces.
 ///
 /// Traces are read packet by packet, so files may be of any size; `-` is the standard input. Damage
 /// in a file is reported on the standard error, and the rest of the file is read.
@@ -52,6 +53,7 @@ enum Command {
     Compress(compress::CompressArgs),
     Decompress(compress::DecompressArgs),
     View(view::Args),
+    Recover(recover::Args),
 }
 
 /// The result of a command that ran to its end.
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Compress(args) => compress::compress(&args),
         Command::Decompress(args) => compress::decompress(&args),
         Command::View(args) => view::run(&args),
+        Command::Recover(args) => recover::run(&args),
     };
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

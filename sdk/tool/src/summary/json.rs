@@ -48,6 +48,7 @@ fn early_ends(report: &Report<'_>) -> Vec<Value> {
             RecordingEnd::FileFull { after_ns } => ("file_full", after_ns),
             RecordingEnd::WriteFailed { after_ns } => ("write_failed", after_ns),
             RecordingEnd::CutOff { after_ns } => ("cut_off", after_ns),
+            RecordingEnd::Recovered { after_ns } => ("recovered", after_ns),
             _ => ("unknown", &0),
         };
         json!({ "why": why, "after_ns": after_ns, "text": end.to_string() })

@@ -12,6 +12,7 @@ mod outline;
 mod output; // files that commands must not overwrite
 mod packing; // compress and decompress
 mod process; // runs the tool
+mod recover; // crash files of an aborted process
 mod summary;
 mod traces; // the traces that the tests use
 mod view;
