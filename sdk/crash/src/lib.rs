@@ -23,6 +23,7 @@ mod error; // why nothing was recovered
 mod leftover; // folders of dead processes
 mod memory; // chunks in the shared memory
 mod ring; // slots of a ring
+mod trace_part; // what is in the trace file already
 mod session; // all buffers of a session, and the trace of them
 
 pub use error::RecoverError;

@@ -29,7 +29,7 @@ pub(crate) struct RingFile {
     pub(crate) has_evicted: bool,
     pub(crate) is_sealed: bool,
     place: Place,
-    /// The size of the ring, but at most that of the file.
+    /// The size of all segments.
     size_bytes: u32,
 }
 
@@ -50,7 +50,7 @@ impl RingFile {
             let word = &bytes[8 * index..8 * index + 8];
             u64::from_le_bytes(word.try_into().expect("8 bytes"))
         };
-        let size_bytes = header.size_bytes.min(file_bytes - HEADER_BYTES as u64);
+        let size_bytes = file_bytes - HEADER_BYTES as u64;
         Ok(Some(Self {
             header,
             buffer_id: BufferId(word(ring_words::BUFFER_ID) as u16),

@@ -13,8 +13,9 @@ use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer};
 use tracezero_service::{RecoveredBuffer, RecoveredCounts, write_recovered};
 
 use crate::error::RecoverError;
-use crate::memory::{DeadMemory, totals_of};
+use crate::memory::{DeadMemory, PRODUCER, totals_of};
 use crate::ring::RingFile;
+use crate::trace_part::TracePart;
 
 /// What is needed from the folder of the process.
 #[derive(Debug)]
@@ -50,9 +51,9 @@ pub(crate) fn recover(
 ) -> Result<Recovered, RecoverError> {
     let mut damages = Vec::new();
     let rings = rings(folder, process.meta.nonce, &mut damages)?;
-    let buffers = rings
-        .into_values()
-        .map(|rings| buffer_of(process, &rings, &mut damages));
+    let mut part = TracePart::find(folder, &mut damages);
+    let buffers = rings.into_values();
+    let buffers = buffers.map(|rings| buffer_of(process, &rings, &part, &mut damages));
     let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
     let mut preamble = fs::read(folder.join(PREAMBLE_FILE)).unwrap_or_else(|error| {
         damages.push(format!("{PREAMBLE_FILE}: {error}"));
@@ -69,9 +70,12 @@ pub(crate) fn recover(
         _ => RecoverError::io(path)(error),
     })?;
     let mut size_bytes = 0;
-    let written = write_recovered(&preamble, buffers, |batch| {
-        size_bytes += batch.len() as u64;
-        (&file).write_all(batch)
+    let written = part.copy_to(&file).and_then(|part_bytes| {
+        size_bytes = part_bytes;
+        write_recovered(PRODUCER, &preamble, buffers, |batch| {
+            size_bytes += batch.len() as u64;
+            (&file).write_all(batch)
+        })
     });
     let counts = written.map_err(|error| {
         // A part of a trace is worse than none: the next attempt would find the file.
@@ -116,6 +120,7 @@ fn rings(
 fn buffer_of(
     process: &mut Process,
     rings: &[RingFile],
+    part: &TracePart,
     damages: &mut Vec<String>,
 ) -> Result<RecoveredBuffer, RecoverError> {
     let memory_bytes = u64::from(process.meta.memory_size_bytes);
@@ -127,6 +132,14 @@ fn buffer_of(
     let mut buffer = TraceBuffer::new(size_bytes, FillPolicy::Ring)
         .map_err(|error| RecoverError::io(Path::new("memory"))(io::Error::other(error)))?;
     let client = process.client();
+    let index = rings.first().map_or(0, |ring| ring.header.buffer_index);
+    let mut sequence_ids = Vec::new();
+    for (&(buffer_index, writer_id), &(sequence_id, position)) in &part.positions {
+        if buffer_index == index {
+            buffer.continue_at(PRODUCER, writer_id, &client, position);
+            sequence_ids.push((writer_id, sequence_id));
+        }
+    }
     for ring in rings {
         match ring.commit_to(&mut buffer, client) {
             Ok(0) => {}
@@ -145,6 +158,7 @@ fn buffer_of(
         writers: totals_of(&process.rows, id),
         has_evicted: rings.iter().any(|ring| ring.has_evicted),
         is_sealed,
+        sequence_ids,
     })
 }
 

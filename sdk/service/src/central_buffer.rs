@@ -12,11 +12,11 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::packet_framer::Writer;
 use super::reader_lag::{ReaderLag, Urgency};
 use super::trace_buffer::{
-    BufferError, Mark, PacketCounts, TraceBuffer, UntrustedChunk, map_spare_segment,
+    BufferError, Mark, PacketCounts, SEGMENT_BYTES, SegmentMemory, TraceBuffer, UntrustedChunk,
 };
 use tracezero_core::commit::{LossCount, Patch, RingProgress, SHORTEST_WAIT};
 use tracezero_core::coordination::{BufferExhaustedPolicy, WriterTotals};
-use tracezero_core::file_memory::Pages;
+use tracezero_core::crash_files::RingFile;
 use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
 use tracezero_core::reentry;
 
@@ -202,12 +202,13 @@ impl CentralBuffer {
         contents.report_losses();
         let removed = contents.buffer.take_removed_segments();
         let wants_spare = contents.buffer.wants_spare_segment();
+        let file = contents.buffer.crash_file().map(Arc::clone);
         drop(contents);
         if has_room {
             self.has_room.notify_all();
         }
         if wants_spare {
-            self.make_spare(removed);
+            self.make_spare(removed, file);
         }
         seen.is_none()
     }
@@ -215,18 +216,20 @@ impl CentralBuffer {
     /// Adds a memory segment for the buffer to grow into: one of the segments that were `removed`
     /// from the buffer, or a new one. The buffer is not locked while a segment is mapped, so
     /// writers do not wait for that.
-    fn make_spare(&self, mut removed: Vec<Pages>) {
-        let spare = match removed.pop() {
-            Some(memory) => memory,
-            None => match map_spare_segment() {
-                Ok(memory) => memory,
-                // Stop growing, so that writers wait for the reader instead of overwriting packets.
-                Err(_) => {
-                    let Contents { buffer, lag, .. } = &mut *self.contents.lock();
-                    buffer.stop_growing();
-                    return lag.note_capacity(buffer);
-                }
-            },
+    fn make_spare(&self, mut removed: Vec<SegmentMemory>, file: Option<Arc<RingFile>>) {
+        if file.is_some() {
+            // A recovery would find the old slots in them.
+            removed.clear();
+        }
+        let map = || SegmentMemory::map_ahead(SEGMENT_BYTES as u32, file.as_ref());
+        let spare = match removed.pop().map_or_else(map, Ok) {
+            Ok(memory) => memory,
+            // Stop growing, so that writers wait for the reader instead of overwriting packets.
+            Err(_) => {
+                let Contents { buffer, lag, .. } = &mut *self.contents.lock();
+                buffer.stop_growing();
+                return lag.note_capacity(buffer);
+            }
         };
         self.contents.lock().buffer.add_spare_segment(spare);
     }

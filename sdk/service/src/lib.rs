@@ -38,6 +38,7 @@ mod packet_framer; // turns packets of writers into packets of a trace
 mod compression; // compresses a batch of packets into one packet
 mod trace_file; // a file that one session at a time may write to
 mod trace_output; // the file that a trace is streamed into
+mod read_positions; // how far sequences were read, for a recovery
 mod trace_reader; // reads the buffers of a session as a trace
 // State: what exists, and what is to be done.
 mod environment; // clocks and random numbers

@@ -66,7 +66,10 @@ impl Control {
             (0, 0) => random_uuid(|| self.environment.random_bits()),
             given => given,
         };
-        let reader = TraceReader::new(buffers, config);
+        let mut reader = TraceReader::new(buffers, config);
+        if request.writes_into_file && request.crash_files.is_some() {
+            reader.write_positions();
+        }
         let owner = Arc::clone(&request.owner);
         let mut session =
             TracingSession::new(request.uid, Arc::clone(&recording), owner, uuid, reader);
@@ -104,14 +107,19 @@ impl Control {
         let mut allocated = Vec::new();
         for (index, config) in request.recording.config.buffers.iter().enumerate() {
             let size_bytes = u64::from(config.size_kb) * 1024;
-            let buffer = match (config.fill_policy, config.limit_kb, &request.crash_files) {
-                (fill_policy, _, Some(folder)) => {
-                    TraceBuffer::in_crash_file(folder, index, size_bytes, fill_policy)
+            let streams = request.wake.is_some() && config.fill_policy == FillPolicy::Ring;
+            let limit_bytes = config.limit_kb.map(|limit_kb| u64::from(limit_kb) * 1024);
+            let buffer = match (&request.crash_files, limit_bytes) {
+                // A ring of fixed size would overwrite what was read and is not in the file yet.
+                (Some(folder), limit_bytes) if streams => {
+                    let limit_bytes = limit_bytes.unwrap_or(size_bytes);
+                    TraceBuffer::growing_in_crash_file(folder, index, limit_bytes)
                 }
-                (FillPolicy::Ring, Some(limit_kb), None) if request.wake.is_some() => {
-                    TraceBuffer::growing(u64::from(limit_kb) * 1024)
+                (Some(folder), _) => {
+                    TraceBuffer::in_crash_file(folder, index, size_bytes, config.fill_policy)
                 }
-                (fill_policy, _, None) => TraceBuffer::new(size_bytes, fill_policy),
+                (None, Some(limit_bytes)) if streams => TraceBuffer::growing(limit_bytes),
+                (None, _) => TraceBuffer::new(size_bytes, config.fill_policy),
             };
             let buffer =
                 buffer.map_err(|source: BufferError| SessionError::Buffer { index, source })?;

@@ -175,6 +175,24 @@ impl PacketFramer {
         id_of(self.position(writer))
     }
 
+    /// Continues a sequence that has this id in an earlier part of the trace. An id that no service
+    /// assigns is ignored.
+    pub(super) fn continue_sequence(&mut self, writer: Writer, id: u32) {
+        /// Writer ids have 16 bits.
+        const SEQUENCES_MAX: u32 = 1 << 16;
+        let position = id.checked_sub(FIRST_SEQUENCE_ID);
+        let Some(position) = position.filter(|position| *position < SEQUENCES_MAX) else {
+            return;
+        };
+        let position = position as usize;
+        while self.sequences.len() <= position {
+            self.sequences.push(Sequence::new(self.sequences.len()));
+        }
+        // Readers have the state that the earlier part has defined.
+        self.sequences[position].has_state = true;
+        self.positions.insert(writer, position);
+    }
+
     /// Returns the number of a writer's packets that were read but are of no use to readers of the
     /// trace.
     pub(super) fn left_out(&self, writer: Writer) -> LeftOutCounts {
@@ -202,6 +220,14 @@ impl PacketFramer {
             self.take(&packets);
         }
         true
+    }
+
+    /// Returns the writers of the packets that were taken and are not appended yet.
+    pub(super) fn taken_writers(&self) -> Vec<Writer> {
+        let mut writers: Vec<Writer> = self.taken.iter().map(TakenPackets::writer).collect();
+        writers.sort_unstable();
+        writers.dedup();
+        writers
     }
 
     /// Copies packets out of a buffer.
@@ -391,14 +417,7 @@ impl PacketFramer {
         let next = self.sequences.len();
         let position = *self.positions.entry(writer).or_insert(next);
         if position == next {
-            self.sequences.push(Sequence {
-                is_introduced: false,
-                is_plain: false,
-                has_state: false,
-                pending_loss: LossMask::NONE,
-                left_out: LeftOutCounts::default(),
-                trusted_id: trusted_id(id_of(position)),
-            });
+            self.sequences.push(Sequence::new(position));
         }
         self.last = Some((writer, position));
         position
@@ -416,6 +435,17 @@ pub fn read_as_trace(buffer: &mut TraceBuffer, trace: &mut Vec<u8>) {
 }
 
 impl Sequence {
+    fn new(position: usize) -> Self {
+        Self {
+            is_introduced: false,
+            is_plain: false,
+            has_state: false,
+            pending_loss: LossMask::NONE,
+            left_out: LeftOutCounts::default(),
+            trusted_id: trusted_id(id_of(position)),
+        }
+    }
+
     /// Returns how the next packet counts if `loss` precedes it. Readers decide in the same way: a
     /// loss ends the incremental state unless the packet itself starts it anew.
     #[inline]

@@ -14,7 +14,7 @@ use super::trace_reader::{Extent, TraceReader};
 use super::trace_stats::TraceStats;
 use tracezero_config::{LocalChoices, SessionConfig};
 use tracezero_core::coordination::WriterTotals;
-use tracezero_core::ids::{BufferId, ProducerId};
+use tracezero_core::ids::{BufferId, ProducerId, WriterId};
 use tracezero_core::protos::TraceDecoder;
 use tracezero_core::protos::sequences::TracePacketDecoderExt as _;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
@@ -30,6 +30,8 @@ pub struct RecoveredBuffer {
     pub has_evicted: bool,
     /// True if the buffer was full and discarded packets.
     pub is_sealed: bool,
+    /// The ids that sequences have in the trace file that the recovered trace begins with.
+    pub sequence_ids: Vec<(WriterId, u32)>,
 }
 
 /// The content of a recovered trace.
@@ -45,17 +47,20 @@ pub struct RecoveredCounts {
 }
 
 /// Writes a trace: the packets in `preamble`, those in the buffers, and statistics. Calls `take`
-/// with batches of packets.
+/// with batches of packets. `producer_id` is that of the only producer.
 ///
 /// # Errors
 ///
 /// If `take` fails.
 pub fn write_recovered<E>(
+    producer_id: ProducerId,
     preamble: &[u8],
     buffers: Vec<RecoveredBuffer>,
     mut take: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<RecoveredCounts, E> {
     let lost_by: Vec<LostBy> = buffers.iter().map(LostBy::of).collect();
+    let sequence_ids = buffers.iter().flat_map(|buffer| &buffer.sequence_ids);
+    let sequence_ids: Vec<(WriterId, u32)> = sequence_ids.copied().collect();
     let open = |(index, recovered): (usize, RecoveredBuffer)| {
         let taken = TakenBuffer::new(recovered.buffer);
         let id = BufferId(index as u16 + 1);
@@ -65,6 +70,11 @@ pub fn write_recovered<E>(
     let config = SessionConfig::new(&Default::default(), &LocalChoices::default())
         .expect("an empty configuration is valid");
     let mut reader = TraceReader::new(buffers, &config);
+    for (writer_id, sequence_id) in sequence_ids {
+        reader
+            .framer
+            .continue_sequence((producer_id, writer_id), sequence_id);
+    }
 
     take(preamble)?;
     reader.begin_reading();

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use super::central_buffer::CentralBuffer;
 use super::compression::append_packed;
 use super::packet_framer::{PacketFramer, READ_BATCH_BYTES};
+use super::read_positions::ReadPositions;
+use super::trace_buffer::TraceBuffer;
 use super::trace_output::{END_MAX_BYTES, TraceOutput};
 use tracezero_config::{Compression, SessionConfig};
 
@@ -51,6 +53,8 @@ pub(crate) struct TraceReader {
     pub(super) written_bytes: u64,
     /// The reason why the file ends before the trace, if it does.
     pub(super) file_end: Option<FileEnd>,
+    /// How far the sequences of the present batch were read. `None` unless a recovery needs it.
+    positions: Option<ReadPositions>,
 }
 
 impl TraceReader {
@@ -66,7 +70,14 @@ impl TraceReader {
             syncs: config.fflush_post_write,
             written_bytes: 0,
             file_end: None,
+            positions: None,
         }
+    }
+
+    /// Writes, behind each batch, how far sequences were read, so that a recovery can continue
+    /// there.
+    pub(super) fn write_positions(&mut self) {
+        self.positions = Some(ReadPositions::default());
     }
 
     /// Creates the reader of a clone. It writes everything into `output`, without a limit.
@@ -120,7 +131,13 @@ impl TraceReader {
             };
             loop {
                 let buffer = &self.buffers[index];
-                let goes_on = buffer.read(end, |buffer| self.framer.take_batch(buffer));
+                let goes_on = buffer.read(end, |buffer| {
+                    let goes_on = self.framer.take_batch(buffer);
+                    if let Some(positions) = &mut self.positions {
+                        positions.note(index, buffer, &mut self.framer);
+                    }
+                    goes_on
+                });
                 self.framer.append_to(&mut self.packets);
                 for writer in self.framer.take_losing_writers() {
                     buffer.note_loss(writer);
@@ -144,12 +161,22 @@ impl TraceReader {
         if self.packets.is_empty() {
             return Ok(());
         }
-        if self.compression == Compression::None {
-            take(&self.packets)?;
+        let batch = if self.compression == Compression::None {
+            &mut self.packets
         } else {
             self.compressed.clear();
             append_packed(self.compression, &self.packets, &mut self.compressed);
-            take(&self.compressed)?;
+            &mut self.compressed
+        };
+        if let Some(positions) = &mut self.positions {
+            // In the same write, so that a batch without its positions is not whole.
+            batch.append(&mut positions.take_packet());
+        }
+        take(batch)?;
+        if self.positions.is_some() {
+            for buffer in &self.buffers {
+                buffer.with(TraceBuffer::note_written);
+            }
         }
         self.packets.clear();
         self.framer.begin_batch();

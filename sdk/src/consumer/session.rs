@@ -15,7 +15,7 @@ use crate::config::TraceConfig;
 use crate::error::Error;
 use crate::report::{BufferMemory, Report, warnings};
 use crate::runtime::Runtime;
-use tracezero_core::crash_files::{CrashFilesError, SessionFolder};
+use tracezero_core::crash_files::SessionFolder;
 use tracezero_core::ids::SessionId;
 use tracezero_producer as producer;
 use tracezero_service::{
@@ -290,9 +290,6 @@ impl TraceConfig {
         path: &Path,
         open: impl FnOnce(&Path) -> Result<TraceFile, TryLockError>,
     ) -> Result<Session, Error> {
-        if self.local.crash_directory.is_some() {
-            return Err(CrashFilesError::StreamsIntoFile.into());
-        }
         let period_ms = self.message.file_write_period_ms.get_or_insert(0);
         if *period_ms == 0 {
             *period_ms = FILE_WRITE_PERIOD_MS;
@@ -304,6 +301,11 @@ impl TraceConfig {
         let writer = open(path)
             .map_err(|error| Error::of_file(path, error))
             .and_then(|file| {
+                if let Some(folder) = &core.crash_files {
+                    folder
+                        .note_output(path, &file)
+                        .map_err(|source| Error::of_io(path, source))?;
+                }
                 runtime.service().attach_output(id, TraceOutput::new(file));
                 FileWriter::start(runtime, id, path, waker).inspect_err(|_| {
                     // The file contains nothing yet. If it cannot be removed, there is nothing more
@@ -339,6 +341,8 @@ struct SessionCore {
     control: SessionControl,
     /// The session's buffers, in the order of the configuration.
     buffers: Vec<Arc<CentralBuffer>>,
+    /// The folder for crash files, if the session has them.
+    crash_files: Option<Arc<SessionFolder>>,
     /// The number of nested trace points that were dropped before the session began.
     nested_before: u64,
     /// The counts of values that were altered before the session began.
@@ -402,12 +406,13 @@ impl SessionCore {
                 let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || waker.wake());
                 wake
             }),
-            crash_files,
+            crash_files: crash_files.clone(),
         })?;
         owner.id.get_or_init(|| id);
         Ok(Self {
             control: SessionControl::new(runtime, id, on_trigger),
             buffers: runtime.service().buffers(id),
+            crash_files,
             nested_before,
             altered_before,
         })

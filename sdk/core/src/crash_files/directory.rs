@@ -80,14 +80,15 @@ pub(super) fn new_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Reserves room for the first `size_bytes` of a file.
+/// Reserves room for `size_bytes` of a file from `offset_bytes` on.
 pub(super) fn reserve(
     file: &File,
+    offset_bytes: u64,
     size_bytes: u64,
     directory: &Path,
 ) -> Result<(), CrashFilesError> {
     let flags = rustix::fs::FallocateFlags::empty();
-    match rustix::fs::fallocate(file, flags, 0, size_bytes) {
+    match rustix::fs::fallocate(file, flags, offset_bytes, size_bytes) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => Err(CrashFilesError::NoSpace {
             directory: directory.to_owned(),

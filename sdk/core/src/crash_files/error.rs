@@ -41,8 +41,6 @@ pub enum CrashFilesError {
         /// The directory with the crash files.
         existing: PathBuf,
     },
-    /// The session streams into a file. Only sessions in memory can have crash files so far.
-    StreamsIntoFile,
     /// A file could not be created or mapped.
     Io {
         /// The file or folder.
@@ -95,10 +93,6 @@ impl fmt::Display for CrashFilesError {
                 f,
                 "the crash files of this process are already in {}",
                 existing.display()
-            ),
-            Self::StreamsIntoFile => f.write_str(
-                "a session that streams into a file cannot have crash files yet; record in memory, or \
-                 leave out `crash_safe`",
             ),
             Self::Io { path, source } => {
                 write!(

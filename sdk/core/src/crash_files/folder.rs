@@ -124,8 +124,12 @@ impl ProcessFolder {
     pub(super) fn add_rows(&self, index: usize) -> Result<SharedWords, CrashFilesError> {
         let block_bytes = ROWS_PER_BLOCK * ROW_BYTES;
         let offset_bytes = (HEADER_BYTES + index * block_bytes) as u64;
-        let end_bytes = offset_bytes + block_bytes as u64;
-        directory::reserve(&self.meta, end_bytes, &self.directory)?;
+        directory::reserve(
+            &self.meta,
+            offset_bytes,
+            block_bytes as u64,
+            &self.directory,
+        )?;
         SharedWords::of_file(&self.meta, offset_bytes, block_bytes)
             .map_err(CrashFilesError::io(&self.path))
     }
@@ -181,10 +185,10 @@ fn make(
         page_size_bytes: geometry.page_size_bytes() as u32,
         process_name: process_name.to_owned(),
     };
-    directory::reserve(&meta, HEADER_BYTES as u64, directory)?;
+    directory::reserve(&meta, 0, HEADER_BYTES as u64, directory)?;
     meta.write_all_at(&header.encode(), 0).map_err(io())?;
     let memory = new_file(&path.join(MEMORY_FILE)).map_err(io())?;
-    directory::reserve(&memory, geometry.size_bytes() as u64, directory)?;
+    directory::reserve(&memory, 0, geometry.size_bytes() as u64, directory)?;
     Ok(meta)
 }
 

@@ -4,6 +4,10 @@
 //! other bytes and of the folder's nonce, so that a part of another folder is not mistaken for one
 //! of this folder.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
 use crate::ids::{BufferId, ChunkId, WriterId};
 use crate::shm::layout::ChunkFlags;
 
@@ -167,8 +171,9 @@ impl Meta {
 pub struct RingHeader {
     /// The nonce of the folder.
     pub nonce: u64,
-    /// The size of the memory for slots.
-    pub size_bytes: u64,
+    /// The size of a segment. Only a ring that streams into a file has several. Their number
+    /// follows from the length of the file; one that was given back is zero.
+    pub segment_bytes: u32,
     /// The position of the buffer in the session's configuration.
     pub buffer_index: u32,
     /// The number of rings that had the same position before, and were taken by clones.
@@ -187,7 +192,7 @@ impl RingHeader {
         out.put(VERSION.to_le_bytes());
         out.put([0; 4]); // the check
         out.put(self.nonce.to_le_bytes());
-        out.put(self.size_bytes.to_le_bytes());
+        out.put(self.segment_bytes.to_le_bytes());
         out.put(self.buffer_index.to_le_bytes());
         out.put(self.generation.to_le_bytes());
         out.put([u8::from(self.discards)]);
@@ -201,10 +206,42 @@ impl RingHeader {
         let mut input = sealed(bytes, RING_MAGIC)?;
         Some(Self {
             nonce: input.u64(),
-            size_bytes: input.u64(),
+            segment_bytes: input.u32(),
             buffer_index: input.u32(),
             generation: input.u32(),
             discards: input.take::<1>()[0] != 0,
+        })
+    }
+}
+
+/// The trace file that a session streams into. A file that was replaced has another inode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The device of the file.
+    pub device: u64,
+    /// The inode of the file.
+    pub inode: u64,
+    /// The absolute path of the file.
+    pub path: PathBuf,
+}
+
+impl Output {
+    /// Encodes the whole file.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let path = self.path.as_os_str().as_bytes();
+        [&self.device.to_le_bytes(), &self.inode.to_le_bytes(), path].concat()
+    }
+
+    /// Decodes the whole file. Returns `None` if it is too short.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (device, rest) = bytes.split_first_chunk()?;
+        let (inode, path) = rest.split_first_chunk()?;
+        Some(Self {
+            device: u64::from_le_bytes(*device),
+            inode: u64::from_le_bytes(*inode),
+            path: PathBuf::from(OsStr::from_bytes(path)),
         })
     }
 }
@@ -314,7 +351,8 @@ impl SlotState {
                 is_aborted,
             } => {
                 let incomplete = u8::from(is_incomplete) * Self::INCOMPLETE;
-                Self::CHUNK | incomplete | u8::from(is_aborted) * Self::ABORTED
+                let aborted = u8::from(is_aborted) * Self::ABORTED;
+                Self::CHUNK | incomplete | aborted
             }
         };
         let [low, high] = self.payload_bytes.to_le_bytes();
@@ -533,7 +571,7 @@ mod tests {
         );
         let ring = RingHeader {
             nonce: 7,
-            size_bytes: u64::from(u32::MAX),
+            segment_bytes: u32::MAX,
             buffer_index: 3,
             generation: 1,
             discards: true,

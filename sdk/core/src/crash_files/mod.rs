@@ -8,6 +8,7 @@
 //!   smb            the shared memory, exactly as the ABI has it
 //!   s<n>/          a session
 //!     preamble     packets of the service: configuration, clocks, schemas
+//!     output       the trace file, if the session streams into one
 //!     b<n>.<m>     a trace buffer: 4 KiB of header, then the ring with its slots
 //! ```
 //!
@@ -44,6 +45,6 @@ pub use error::CrashFilesError;
 pub use folder::{
     FOLDER_SUFFIX, MEMORY_FILE, META_FILE, ProcessFolder, is_of_this_process, process_start_ticks,
 };
-pub use ring_file::RingFile;
-pub use session_folder::{PREAMBLE_FILE, SessionFolder};
+pub use ring_file::{FileSegment, RingFile};
+pub use session_folder::{OUTPUT_FILE, PREAMBLE_FILE, SessionFolder};
 pub use writer_rows::{Row, WriterRows};

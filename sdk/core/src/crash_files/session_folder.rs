@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,10 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::directory::new_file;
 use super::error::CrashFilesError;
 use super::folder::ProcessFolder;
+use super::format::Output;
 use crate::forked_child;
 
 /// The name of the file with the packets of the service.
 pub const PREAMBLE_FILE: &str = "preamble";
+/// The name of the file that names the trace file of a session.
+pub const OUTPUT_FILE: &str = "output";
 
 /// The folder of one session. Removed when the session and its buffers are dropped.
 #[derive(Debug)]
@@ -50,6 +53,21 @@ impl SessionFolder {
     /// If the file cannot be written.
     pub fn append_packets(&self, packets: &[u8]) -> io::Result<()> {
         (&self.preamble).write_all(packets)
+    }
+
+    /// Notes the file that the session streams its trace into, for a recovery.
+    ///
+    /// # Errors
+    ///
+    /// If the file has no absolute path, or the note cannot be written.
+    pub fn note_output(&self, path: &Path, file: &File) -> io::Result<()> {
+        let metadata = file.metadata()?;
+        let output = Output {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            path: std::path::absolute(path)?,
+        };
+        new_file(&self.path.join(OUTPUT_FILE))?.write_all(&output.encode())
     }
 
     /// Returns a number for the next ring.

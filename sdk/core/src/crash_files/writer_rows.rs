@@ -105,6 +105,10 @@ impl Row {
     /// were dropped.
     #[inline]
     #[must_use]
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "a row has more words than counters"
+    )]
     pub fn counters(&self) -> &[AtomicU64; 4] {
         self.0
             .last_chunk()

@@ -111,6 +111,297 @@ impl<'a> RecordingBoundaryDecoder<'a> {
         self.message.decoder()
     }
 }
+/// Writer of `tracezero.sequences.ReadPositions`.
+///
+/// Written behind the packets of each write to the trace file of a session with crash files. What crash files have
+/// behind these positions is not in the trace.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ReadPositions<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> ReadPositions<'w> {
+    /// Number of field `positions`.
+    pub const POSITIONS_FIELD_NUMBER: u32 = 1;
+    /// Appends one element of field `positions` (1, repeated `tracezero.sequences.ReadPosition`).
+    #[inline]
+    pub fn add_positions<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut ReadPosition<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_positions())
+    }
+    /// Begins one element of field `positions` (1, repeated `tracezero.sequences.ReadPosition`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_positions(&mut self) -> ReadPosition<'_> {
+        <ReadPosition<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for ReadPositions<'_> {
+    type At<'w> = ReadPositions<'w>;
+    const NAME: &'static str = "tracezero.sequences.ReadPositions";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> ReadPositions<'_> {
+        ReadPositions { message }
+    }
+}
+/// Decoder of `tracezero.sequences.ReadPositions`.
+///
+/// Written behind the packets of each write to the trace file of a session with crash files. What crash files have
+/// behind these positions is not in the trace.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ReadPositionsDecoder<'a> {
+    decoder: ::protozero::Decoder<'a>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> ReadPositionsDecoder<'a> {
+    /// Creates a decoder. Each accessor reads the whole message.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            decoder: ::protozero::Decoder::new(bytes),
+        }
+    }
+    /// Returns the elements of field `positions` (1, repeated `tracezero.sequences.ReadPosition`). An error ends the iterator.
+    #[inline]
+    pub fn positions(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<ReadPositionDecoder<'a>, ::protozero::DecodeError>,
+    > + use<'a> {
+        self.decoder
+            .repeated::<::protozero::types::Bytes>(1)
+            .map(|value| value.map(ReadPositionDecoder::new))
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        &self.decoder
+    }
+}
+/// Writer of `tracezero.sequences.ReadPosition`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ReadPosition<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> ReadPosition<'w> {
+    /// Number of field `buffer`.
+    ///
+    /// Index of the buffer.
+    pub const BUFFER_FIELD_NUMBER: u32 = 1;
+    /// Number of field `writer_id`.
+    pub const WRITER_ID_FIELD_NUMBER: u32 = 2;
+    /// Number of field `sequence_id`.
+    ///
+    /// The sequence's id in the trace.
+    pub const SEQUENCE_ID_FIELD_NUMBER: u32 = 3;
+    /// Number of field `chunk_id`.
+    ///
+    /// The newest chunk that packets were read from.
+    pub const CHUNK_ID_FIELD_NUMBER: u32 = 4;
+    /// Number of field `chunk_bytes`.
+    ///
+    /// The number of its payload bytes that were read.
+    pub const CHUNK_BYTES_FIELD_NUMBER: u32 = 5;
+    /// Number of field `read`.
+    ///
+    /// Packets of the sequence in the trace so far.
+    pub const READ_FIELD_NUMBER: u32 = 6;
+    /// Appends field `buffer` (1, uint32).
+    ///
+    /// Index of the buffer.
+    #[inline]
+    pub fn set_buffer(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<1>(value);
+        self
+    }
+    /// Appends field `writer_id` (2, uint32).
+    #[inline]
+    pub fn set_writer_id(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<2>(value);
+        self
+    }
+    /// Appends field `sequence_id` (3, uint32).
+    ///
+    /// The sequence's id in the trace.
+    #[inline]
+    pub fn set_sequence_id(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<3>(value);
+        self
+    }
+    /// Appends field `chunk_id` (4, uint32).
+    ///
+    /// The newest chunk that packets were read from.
+    #[inline]
+    pub fn set_chunk_id(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<4>(value);
+        self
+    }
+    /// Appends field `chunk_bytes` (5, uint32).
+    ///
+    /// The number of its payload bytes that were read.
+    #[inline]
+    pub fn set_chunk_bytes(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<5>(value);
+        self
+    }
+    /// Appends field `read` (6, uint64).
+    ///
+    /// Packets of the sequence in the trace so far.
+    #[inline]
+    pub fn set_read(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<6>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for ReadPosition<'_> {
+    type At<'w> = ReadPosition<'w>;
+    const NAME: &'static str = "tracezero.sequences.ReadPosition";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> ReadPosition<'_> {
+        ReadPosition { message }
+    }
+}
+/// Decoder of `tracezero.sequences.ReadPosition`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ReadPositionDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 6>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> ReadPositionDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            3 => 2,
+            4 => 3,
+            5 => 4,
+            6 => 5,
+            _ => 6,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 6, slot_of),
+        }
+    }
+    /// Returns the last value of field `buffer` (1, uint32).
+    ///
+    /// Index of the buffer.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn buffer(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(0)
+    }
+    /// Returns the last value of field `writer_id` (2, uint32).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn writer_id(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(1)
+    }
+    /// Returns the last value of field `sequence_id` (3, uint32).
+    ///
+    /// The sequence's id in the trace.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn sequence_id(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(2)
+    }
+    /// Returns the last value of field `chunk_id` (4, uint32).
+    ///
+    /// The newest chunk that packets were read from.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn chunk_id(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(3)
+    }
+    /// Returns the last value of field `chunk_bytes` (5, uint32).
+    ///
+    /// The number of its payload bytes that were read.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn chunk_bytes(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(4)
+    }
+    /// Returns the last value of field `read` (6, uint64).
+    ///
+    /// Packets of the sequence in the trace so far.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn read(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(5)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
 /// Writer of `tracezero.sequences.SequenceAccounts`.
 #[derive(Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
@@ -725,6 +1016,8 @@ pub trait TracePacketExt {
     const SEQUENCE_ACCOUNTS_FIELD_NUMBER: u32 = 1_990;
     /// Number of field `recording_boundary`.
     const RECORDING_BOUNDARY_FIELD_NUMBER: u32 = 1_991;
+    /// Number of field `read_positions`.
+    const READ_POSITIONS_FIELD_NUMBER: u32 = 1_992;
     /// Appends field `sequence_accounts` (1990, `tracezero.sequences.SequenceAccounts`).
     fn sequence_accounts<R>(
         &mut self,
@@ -743,6 +1036,15 @@ pub trait TracePacketExt {
     ///
     /// The message ends when the returned writer is dropped.
     fn begin_recording_boundary(&mut self) -> RecordingBoundary<'_>;
+    /// Appends field `read_positions` (1992, `tracezero.sequences.ReadPositions`).
+    fn read_positions<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut ReadPositions<'_>) -> R,
+    ) -> R;
+    /// Begins field `read_positions` (1992, `tracezero.sequences.ReadPositions`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    fn begin_read_positions(&mut self) -> ReadPositions<'_>;
 }
 impl TracePacketExt for crate::protos::TracePacket<'_> {
     #[inline]
@@ -775,6 +1077,21 @@ impl TracePacketExt for crate::protos::TracePacket<'_> {
             self.as_message_mut().begin_nested::<1_991>(),
         )
     }
+    #[inline]
+    fn read_positions<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut ReadPositions<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_read_positions())
+    }
+    #[inline]
+    fn begin_read_positions(&mut self) -> ReadPositions<'_> {
+        <ReadPositions<
+            '_,
+        > as ::protozero::Writer>::from_message(
+            self.as_message_mut().begin_nested::<1_992>(),
+        )
+    }
 }
 /// Reads extension fields of `perfetto.protos.TracePacket`.
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
@@ -801,6 +1118,17 @@ pub trait TracePacketDecoderExt<'a> {
         ::core::option::Option<RecordingBoundaryDecoder<'a>>,
         ::protozero::DecodeError,
     >;
+    /// Returns the last value of field `read_positions` (1992, `tracezero.sequences.ReadPositions`).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    fn read_positions(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<ReadPositionsDecoder<'a>>,
+        ::protozero::DecodeError,
+    >;
 }
 impl<'a> TracePacketDecoderExt<'a> for crate::protos::TracePacketDecoder<'a> {
     #[inline]
@@ -824,6 +1152,17 @@ impl<'a> TracePacketDecoderExt<'a> for crate::protos::TracePacketDecoder<'a> {
         self.as_decoder()
             .last::<::protozero::types::Bytes>(1_991)
             .map(|value| value.map(RecordingBoundaryDecoder::new))
+    }
+    #[inline]
+    fn read_positions(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<ReadPositionsDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.as_decoder()
+            .last::<::protozero::types::Bytes>(1_992)
+            .map(|value| value.map(ReadPositionsDecoder::new))
     }
 }
 /// Types nested in `tracezero.sequences.RecordingBoundary`.

@@ -50,7 +50,7 @@ impl Backing {
     }
 
     fn of_map(map: MmapRaw, shared: Option<fork_guard::Entry>) -> io::Result<Self> {
-        if map.as_ptr().addr() % PAGE_SIZE_MIN_BYTES != 0 {
+        if !map.as_ptr().addr().is_multiple_of(PAGE_SIZE_MIN_BYTES) {
             return Err(io::Error::other("the mapping is not aligned to 4096 bytes"));
         }
         Ok(Self {

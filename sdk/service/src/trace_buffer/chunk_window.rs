@@ -23,6 +23,16 @@ pub(super) struct ChunkWindow {
 }
 
 impl ChunkWindow {
+    /// Creates a window in which all chunks before `id` were noted, and the first `payload_bytes` of
+    /// that chunk.
+    pub(super) fn up_to(id: ChunkId, payload_bytes: u16) -> Self {
+        Self {
+            newest: id.0,
+            noted: u128::MAX,
+            unfinished: Some((id, payload_bytes)),
+        }
+    }
+
     /// Notes that the packets in the first `payload_bytes` of a chunk were counted. If the chunk is
     /// not complete, more of it may come.
     #[inline]

@@ -94,6 +94,9 @@ impl TraceBuffer {
     /// Returns true if nothing is unread in the segment at `position` ahead of the write cursor's.
     /// There must be no slot ahead of the write cursor in its own segment.
     fn is_segment_read(&self, position: usize) -> bool {
+        if self.ring.is_unwritten(position) {
+            return false;
+        }
         let Some((mut id, end)) = self.ring.slots_of_segment_ahead(position) else {
             // This is the write cursor's own segment, where all slots are behind the cursor.
             return false;

@@ -74,7 +74,6 @@ use std::sync::Arc;
 pub use tracezero_config::FillPolicy;
 use tracezero_core::commit::Patch;
 use tracezero_core::crash_files::{CrashFilesError, RingFile, SessionFolder};
-use tracezero_core::file_memory::Pages;
 use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
 
@@ -88,6 +87,7 @@ use account::Account;
 use evict::OverwriteObserver;
 use key_map::SequenceKey;
 use packet_reader::ReadCycle;
+pub(crate) use ring::SegmentMemory;
 #[cfg(test)]
 pub(crate) use ring::memory_refusal;
 use ring::{Fragment, Ring};
@@ -101,17 +101,17 @@ const SIZE_GRANULE_BYTES: u64 = 4096;
 /// The size of the segments by which a growing ring grows.
 pub(crate) const SEGMENT_BYTES: u64 = 2 << 20;
 
-/// Maps a memory segment that a ring can grow by, with all pages present.
-///
-/// # Errors
-///
-/// Returns an error if the operating system refuses the address space.
-pub(crate) fn map_spare_segment() -> std::io::Result<Pages> {
-    ring::map_segment(SEGMENT_BYTES as u32)
-}
+const SEGMENT_SHIFT: u32 = SEGMENT_BYTES.ilog2();
 
 /// The number of bytes that a patch replaces.
 const PATCH_BYTES: usize = size_of::<[u8; 4]>();
+
+/// Returns the number of segments of a ring that grows to `limit_bytes`: at least two, and few enough
+/// for offsets of 32 bits.
+fn segments_max(limit_bytes: u64) -> u32 {
+    const SEGMENTS_MAX: u64 = (1 << (u32::BITS - SEGMENT_SHIFT)) - 1;
+    limit_bytes.div_ceil(SEGMENT_BYTES).clamp(2, SEGMENTS_MAX) as u32
+}
 
 /// Rounds the size of a buffer up to a multiple of [`SIZE_GRANULE_BYTES`].
 fn rounded_size_bytes(size_bytes: u64) -> Result<u32, BufferError> {
@@ -171,6 +171,17 @@ impl std::error::Error for BufferError {
             Self::CrashFile(source) => source.source(),
         }
     }
+}
+
+/// How far a sequence was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadPosition {
+    /// The newest chunk that packets were read from.
+    pub chunk_id: ChunkId,
+    /// The number of its payload bytes that were read.
+    pub chunk_bytes: u16,
+    /// The number of packets of the sequence that were read so far.
+    pub read: u64,
 }
 
 /// The state of a buffer that decides whether it accepts chunks and patches.
@@ -262,9 +273,39 @@ impl TraceBuffer {
     ) -> Result<Self, BufferError> {
         let size_bytes = rounded_size_bytes(size_bytes)?;
         let discards = policy == FillPolicy::Discard;
-        let created = RingFile::create(session, index as u32, size_bytes, discards);
-        let (file, memory) = created.map_err(BufferError::CrashFile)?;
-        Ok(Self::of_ring(Ring::of_file(file, memory), policy))
+        let file = RingFile::create(session, index as u32, size_bytes, discards);
+        let ring = file.and_then(Ring::in_file);
+        let ring = ring.map_err(BufferError::CrashFile)?;
+        Ok(Self::of_ring(ring, policy))
+    }
+
+    /// Creates an empty ring that grows, as [`growing`](Self::growing) does, whose memory is in a
+    /// crash file.
+    ///
+    /// # Errors
+    ///
+    /// As [`in_crash_file`](Self::in_crash_file).
+    pub(crate) fn growing_in_crash_file(
+        session: &Arc<SessionFolder>,
+        index: usize,
+        limit_bytes: u64,
+    ) -> Result<Self, BufferError> {
+        let file = RingFile::create(session, index as u32, SEGMENT_BYTES as u32, false);
+        let ring = file
+            .and_then(|file| Ring::growing_in_file(SEGMENT_SHIFT, segments_max(limit_bytes), file));
+        let ring = ring.map_err(BufferError::CrashFile)?;
+        Ok(Self::of_ring(ring, FillPolicy::Ring))
+    }
+
+    /// Returns the crash file that the memory is in.
+    pub(crate) fn crash_file(&self) -> Option<&Arc<RingFile>> {
+        self.ring.file()
+    }
+
+    /// Notes that all packets that were read are in the trace file. Until then, a ring that grows
+    /// in a crash file keeps them.
+    pub(crate) fn note_written(&mut self) {
+        self.ring.note_written();
     }
 
     /// Notes the id by which writers name the buffer, for a recovery.
@@ -282,11 +323,8 @@ impl TraceBuffer {
     ///
     /// Returns [`BufferError::OutOfMemory`] if the operating system refuses the first segment.
     pub(crate) fn growing(limit_bytes: u64) -> Result<Self, BufferError> {
-        const SEGMENT_SHIFT: u32 = SEGMENT_BYTES.ilog2();
-        const SEGMENTS_MAX: u64 = (1 << (u32::BITS - SEGMENT_SHIFT)) - 1;
-        let segments = limit_bytes.div_ceil(SEGMENT_BYTES).clamp(2, SEGMENTS_MAX);
         let size_bytes = SEGMENT_BYTES;
-        let ring = Ring::growing(SEGMENT_SHIFT, segments as u32)
+        let ring = Ring::growing(SEGMENT_SHIFT, segments_max(limit_bytes))
             .map_err(|source| BufferError::OutOfMemory { size_bytes, source })?;
         Ok(Self::of_ring(ring, FillPolicy::Ring))
     }
@@ -357,8 +395,14 @@ impl TraceBuffer {
     /// Returns [`BufferError::OutOfMemory`] if the operating system refuses the memory.
     pub fn empty_copy(&self) -> Result<Self, BufferError> {
         if let Some(file) = self.ring.file() {
-            let (file, memory) = file.create_successor().map_err(BufferError::CrashFile)?;
-            Ok(Self::of_ring(Ring::of_file(file, memory), self.policy))
+            let file = file.create_successor().map_err(BufferError::CrashFile)?;
+            let ring = if self.can_ever_grow() {
+                Ring::growing_in_file(SEGMENT_SHIFT, segments_max(self.capacity_bytes()), file)
+            } else {
+                Ring::in_file(file)
+            };
+            let ring = ring.map_err(BufferError::CrashFile)?;
+            Ok(Self::of_ring(ring, self.policy))
         } else if self.can_ever_grow() {
             Self::growing(self.capacity_bytes())
         } else {
@@ -394,6 +438,45 @@ impl TraceBuffer {
                 self.sequences.continue_after(account, reached, unreported);
             }
         }
+    }
+
+    /// Returns how far a sequence was read; `None` if nothing was read.
+    pub(crate) fn read_position(
+        &self,
+        producer_id: ProducerId,
+        writer_id: WriterId,
+    ) -> Option<ReadPosition> {
+        let sequence = self
+            .sequences
+            .find(SequenceKey::new(producer_id, writer_id))?;
+        let front = self.sequences[sequence].front();
+        let begun = front.and_then(|front| {
+            let slot = self.ring.slot(front.slot);
+            (slot.consumed_bytes > 0).then_some((slot.chunk_id, slot.consumed_bytes))
+        });
+        let (chunk_id, chunk_bytes) = match (begun, self.sequences[sequence].last_consumed) {
+            (Some(begun), _) => begun,
+            (None, Some(last)) => (last.id, last.payload_bytes),
+            (None, None) => return None,
+        };
+        Some(ReadPosition {
+            chunk_id,
+            chunk_bytes,
+            read: self.sequences.account(sequence).counts.read,
+        })
+    }
+
+    /// Makes this empty buffer continue a sequence that was read up to `position`: what comes of it
+    /// before that position is ignored.
+    pub fn continue_at(
+        &mut self,
+        producer_id: ProducerId,
+        writer_id: WriterId,
+        client: &ClientIdentity,
+        position: ReadPosition,
+    ) {
+        let key = SequenceKey::new(producer_id, writer_id);
+        self.sequences.continue_at(key, client, position);
     }
 
     /// Applies patches to a chunk that was committed before. If `has_more_patches` is false, the
@@ -612,7 +695,7 @@ impl TraceBuffer {
 
     /// Takes the memory of removed segments. Freeing the memory is slow, so the caller does that
     /// after it has released the lock of this buffer.
-    pub(crate) fn take_removed_segments(&mut self) -> Vec<Pages> {
+    pub(crate) fn take_removed_segments(&mut self) -> Vec<SegmentMemory> {
         self.ring.take_removed()
     }
 
@@ -634,7 +717,7 @@ impl TraceBuffer {
     }
 
     /// Adds a spare segment of [`SEGMENT_BYTES`] for the ring to grow into.
-    pub(crate) fn add_spare_segment(&mut self, memory: Pages) {
+    pub(crate) fn add_spare_segment(&mut self, memory: SegmentMemory) {
         self.ring.add_spare(memory);
     }
 

@@ -17,10 +17,13 @@
 //! not. A writer that needs this memory earlier maps it itself.
 
 use std::collections::VecDeque;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use tracezero_core::crash_files::RingFile;
 use tracezero_core::crash_files::format::{Place, SlotHeader, SlotKind, SlotState};
+use tracezero_core::crash_files::{CrashFilesError, FileSegment, RingFile};
 use tracezero_core::file_memory::Pages;
 use tracezero_core::ids::WriterId;
 use tracezero_core::shm::layout::ChunkFlags;
@@ -70,39 +73,82 @@ pub(super) enum Unread {
     Corrupted,
 }
 
-/// Maps zeroed memory, which takes no pages before it is written to.
-fn map_memory(size_bytes: u32) -> std::io::Result<Pages> {
-    #[cfg(test)]
-    memory_refusal::check()?;
-    let memory = Pages::anonymous(size_bytes as usize)?;
-    #[cfg(target_os = "linux")]
-    {
-        // Huge pages make the first lap of the write cursor several times faster and later laps a
-        // little faster. At most one huge page is used only in part, which is little compared to
-        // memory of this size.
-        const HUGE_PAGES_FROM_BYTES: u32 = 8 << 20;
-        if size_bytes >= HUGE_PAGES_FROM_BYTES {
-            // A kernel without huge pages refuses this. Small pages work as well.
-            let _ = memory.advise(memmap2::Advice::HugePage);
-        }
-    }
-    Ok(memory)
+/// The memory of a segment: zeroed at first.
+#[derive(Debug)]
+pub(crate) struct SegmentMemory {
+    /// Dropped before `file_segment`.
+    pages: Pages,
+    /// The part of the file that the pages are in, if they are in one.
+    file_segment: Option<FileSegment>,
 }
 
-/// Maps memory for a segment of a growing ring, with all pages present. This is slow, so call it
-/// without a lock.
-///
-/// # Errors
-///
-/// Returns an error if the operating system refuses the address space.
-pub(super) fn map_segment(size_bytes: u32) -> std::io::Result<Pages> {
-    let memory = map_memory(size_bytes)?;
-    #[cfg(target_os = "linux")]
-    {
-        // A kernel that does not know this advice provides each page at the first write to it.
-        let _ = memory.advise(memmap2::Advice::PopulateWrite);
+impl Deref for SegmentMemory {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.pages
     }
-    Ok(memory)
+}
+
+impl DerefMut for SegmentMemory {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.pages
+    }
+}
+
+impl SegmentMemory {
+    /// Maps memory that takes no pages before it is written to.
+    fn map(size_bytes: u32) -> io::Result<Self> {
+        #[cfg(test)]
+        memory_refusal::check()?;
+        let pages = Pages::anonymous(size_bytes as usize)?;
+        #[cfg(target_os = "linux")]
+        {
+            // Huge pages make the first lap of the write cursor several times faster and later laps
+            // a little faster. At most one huge page is used only in part, which is little compared
+            // to memory of this size.
+            const HUGE_PAGES_FROM_BYTES: u32 = 8 << 20;
+            if size_bytes >= HUGE_PAGES_FROM_BYTES {
+                // A kernel without huge pages refuses this. Small pages work as well.
+                let _ = pages.advise(memmap2::Advice::HugePage);
+            }
+        }
+        Ok(Self {
+            pages,
+            file_segment: None,
+        })
+    }
+
+    /// Maps a new segment of a file.
+    fn map_in_file(file: &Arc<RingFile>) -> Result<Self, CrashFilesError> {
+        let (pages, segment) = file.add_segment()?;
+        Ok(Self {
+            pages,
+            file_segment: Some(segment),
+        })
+    }
+
+    /// Maps memory for a segment of a growing ring, with all pages present. This is slow, so call
+    /// it without a lock. `file` is that of the ring, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the operating system refuses the address space, or the file system the
+    /// room.
+    pub(crate) fn map_ahead(size_bytes: u32, file: Option<&Arc<RingFile>>) -> io::Result<Self> {
+        let memory = match file {
+            Some(file) => Self::map_in_file(file).map_err(io::Error::other)?,
+            None => Self::map(size_bytes)?,
+        };
+        #[cfg(target_os = "linux")]
+        {
+            // A kernel that does not know this advice provides each page at the first write to it.
+            let _ = memory.pages.advise(memmap2::Advice::PopulateWrite);
+        }
+        Ok(memory)
+    }
 }
 
 /// A simulation of exhausted memory.
@@ -140,7 +186,7 @@ pub(crate) mod memory_refusal {
 #[derive(Debug)]
 pub(super) struct Ring {
     /// The memory of each segment; `None` for one that does not exist now.
-    memory: Vec<Option<Pages>>,
+    memory: Vec<Option<SegmentMemory>>,
     /// The size of each segment. If the ring can grow, it is 2^`segment_shift`.
     segment_bytes: u32,
     /// The number of lower bits in an offset. If there is a single segment, it is 32: the offset is
@@ -152,9 +198,9 @@ pub(super) struct Ring {
     /// them.
     ahead: VecDeque<Segment>,
     /// Memory for a further segment, mapped in advance.
-    spare: Option<Pages>,
+    spare: Option<SegmentMemory>,
     /// Memory of removed segments, which the reader frees.
-    removed: Vec<Pages>,
+    removed: Vec<SegmentMemory>,
     /// The maximum size of the memory so far.
     peak_bytes: u32,
     /// The start of the segment that the write cursor is in.
@@ -166,8 +212,11 @@ pub(super) struct Ring {
     /// `segment_bytes` from `start_bytes`.
     used_end_bytes: u32,
     slots: SlotTable,
-    /// The file that the memory is in. It has one segment.
-    file: Option<RingFile>,
+    /// The file that the memory is in.
+    file: Option<Arc<RingFile>>,
+    /// For each segment in `memory`, true if packets were read from it that are not in the trace
+    /// file yet. Empty unless the ring must keep such packets.
+    unwritten: Vec<bool>,
 }
 
 /// A segment that the write cursor is not in.
@@ -190,16 +239,25 @@ impl Ring {
     /// # Errors
     ///
     /// Returns an error if the operating system refuses the address space.
-    pub(super) fn new(size_bytes: u32) -> std::io::Result<Self> {
-        Ok(Self::of_segments(map_memory(size_bytes)?, u32::BITS, 1))
+    pub(super) fn new(size_bytes: u32) -> io::Result<Self> {
+        Ok(Self::of_segments(
+            SegmentMemory::map(size_bytes)?,
+            u32::BITS,
+            1,
+        ))
     }
 
     /// Creates a ring of one segment, whose memory is in a file.
-    pub(super) fn of_file(file: RingFile, memory: Pages) -> Self {
-        Self {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file system refuses the room.
+    pub(super) fn in_file(file: Arc<RingFile>) -> Result<Self, CrashFilesError> {
+        let memory = SegmentMemory::map_in_file(&file)?;
+        Ok(Self {
             file: Some(file),
             ..Self::of_segments(memory, u32::BITS, 1)
-        }
+        })
     }
 
     /// Creates a ring with one segment of 2^`segment_shift` bytes that can grow to `segments_max`.
@@ -207,12 +265,31 @@ impl Ring {
     /// # Errors
     ///
     /// Returns an error if the operating system refuses the address space.
-    pub(super) fn growing(segment_shift: u32, segments_max: u32) -> std::io::Result<Self> {
-        let memory = map_memory(1 << segment_shift)?;
+    pub(super) fn growing(segment_shift: u32, segments_max: u32) -> io::Result<Self> {
+        let memory = SegmentMemory::map(1 << segment_shift)?;
         Ok(Self::of_segments(memory, segment_shift, segments_max))
     }
 
-    fn of_segments(memory: Pages, segment_shift: u32, segments_max: u32) -> Self {
+    /// Creates a ring that can grow, whose memory is in a file. It keeps packets that were read
+    /// until [`note_written`](Self::note_written).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file system refuses the room.
+    pub(super) fn growing_in_file(
+        segment_shift: u32,
+        segments_max: u32,
+        file: Arc<RingFile>,
+    ) -> Result<Self, CrashFilesError> {
+        let memory = SegmentMemory::map_in_file(&file)?;
+        Ok(Self {
+            file: Some(file),
+            unwritten: vec![false],
+            ..Self::of_segments(memory, segment_shift, segments_max)
+        })
+    }
+
+    fn of_segments(memory: SegmentMemory, segment_shift: u32, segments_max: u32) -> Self {
         let segment_bytes = memory.len() as u32;
         Self {
             memory: vec![Some(memory)],
@@ -228,6 +305,7 @@ impl Ring {
             used_end_bytes: 0,
             slots: SlotTable::for_memory_of(segment_bytes.saturating_mul(segments_max)),
             file: None,
+            unwritten: Vec::new(),
         }
     }
 
@@ -236,7 +314,7 @@ impl Ring {
     /// # Errors
     ///
     /// Returns an error if the operating system refuses the address space.
-    pub(super) fn try_clone(&self) -> std::io::Result<Self> {
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
         let mut memory = Vec::new();
         for segment in &self.memory {
             let Some(segment) = segment else {
@@ -245,7 +323,7 @@ impl Ring {
             };
             let start_bytes = (memory.len() as u32) << (self.segment_shift % u32::BITS);
             let used = ..self.used_bytes_from(start_bytes) as usize;
-            let mut copy = map_memory(self.segment_bytes)?;
+            let mut copy = SegmentMemory::map(self.segment_bytes)?;
             copy[used].copy_from_slice(&segment[used]);
             memory.push(Some(copy));
         }
@@ -256,6 +334,7 @@ impl Ring {
             removed: Vec::new(),
             slots: self.slots.clone(),
             file: None,
+            unwritten: Vec::new(),
             ..*self
         })
     }
@@ -339,8 +418,8 @@ impl Ring {
         self.spare.is_none() && self.can_grow()
     }
 
-    /// Adds memory for the next segment. [`map_segment`] must have created it.
-    pub(super) fn add_spare(&mut self, memory: Pages) {
+    /// Adds memory for the next segment. [`SegmentMemory::map_ahead`] must have created it.
+    pub(super) fn add_spare(&mut self, memory: SegmentMemory) {
         self.spare = Some(memory);
     }
 
@@ -349,19 +428,26 @@ impl Ring {
     pub(super) fn grow(&mut self) -> bool {
         let memory = match self.spare.take() {
             Some(memory) => memory,
-            None => match map_memory(self.segment_bytes) {
-                Ok(memory) => memory,
-                Err(_) => {
+            None => {
+                let mapped = match &self.file {
+                    Some(file) => SegmentMemory::map_in_file(file).ok(),
+                    None => SegmentMemory::map(self.segment_bytes).ok(),
+                };
+                let Some(memory) = mapped else {
                     self.stop_growing();
                     return false;
-                }
-            },
+                };
+                memory
+            }
         };
         let free = self.memory.iter().position(Option::is_none);
         let index = free.unwrap_or(self.memory.len());
         match self.memory.get_mut(index) {
             Some(place) => *place = Some(memory),
             None => self.memory.push(Some(memory)),
+        }
+        if !self.unwritten.is_empty() {
+            self.unwritten.resize(self.memory.len(), false);
         }
         let start_bytes = (index as u32) << self.segment_shift;
         self.ahead.push_front(Segment {
@@ -407,7 +493,7 @@ impl Ring {
     }
 
     /// Takes the memory of removed segments.
-    pub(super) fn take_removed(&mut self) -> Vec<Pages> {
+    pub(super) fn take_removed(&mut self) -> Vec<SegmentMemory> {
         std::mem::take(&mut self.removed)
     }
 
@@ -483,7 +569,7 @@ impl Ring {
     }
 
     /// Returns the file that the memory is in.
-    pub(super) fn file(&self) -> Option<&RingFile> {
+    pub(super) fn file(&self) -> Option<&Arc<RingFile>> {
         self.file.as_ref()
     }
 
@@ -493,10 +579,41 @@ impl Ring {
     pub(super) fn begin_write(&self, size_bytes: u32) {
         if let Some(file) = &self.file {
             file.set_place(Place {
-                offset_bytes: self.write_bytes,
+                offset_bytes: self.offset_in_file(self.write_bytes),
                 size_bytes,
             });
         }
+    }
+
+    /// Returns the distance of a byte from the first segment in the file.
+    #[inline]
+    fn offset_in_file(&self, offset: u32) -> u32 {
+        let memory = self.memory.get(self.index_of(offset));
+        let segment = memory.and_then(|memory| memory.as_ref()?.file_segment.as_ref());
+        let start = segment.map_or(0, |it| it.number() * self.segment_bytes);
+        start + (offset & self.place_mask())
+    }
+
+    /// Notes that packets of a slot were read.
+    #[inline]
+    fn note_read(&mut self, id: SlotId) {
+        if !self.unwritten.is_empty() {
+            let index = self.index_of(self.slots.get(id).offset);
+            self.unwritten[index] = true;
+        }
+    }
+
+    /// Notes that all packets that were read are in the trace file.
+    pub(super) fn note_written(&mut self) {
+        self.unwritten.fill(false);
+    }
+
+    /// Returns true if packets were read from the segment at `position` in `ahead` that are not in
+    /// the trace file yet.
+    pub(super) fn is_unwritten(&self, position: usize) -> bool {
+        let segment = self.ahead.get(position);
+        let index = segment.map(|segment| self.index_of(segment.start_bytes));
+        index.is_some_and(|index| self.unwritten.get(index).is_some_and(|&it| it))
     }
 
     /// Writes the header of a slot into the file, if the memory is in one.
@@ -509,7 +626,7 @@ impl Ring {
                 reserved_bytes: slot.reserved_bytes,
                 state: slot_state(slot),
             };
-            let bytes = header.encode(slot.offset, file.nonce());
+            let bytes = header.encode(self.offset_in_file(slot.offset), file.nonce());
             self.bytes_at_mut(slot.offset, bytes.len())
                 .copy_from_slice(&bytes);
         }
@@ -695,6 +812,7 @@ impl Ring {
     /// if nothing unread is left in it.
     #[inline]
     pub(super) fn consume_run(&mut self, run: &Run) -> Option<u32> {
+        self.note_read(run.slot);
         let slot = self.slots.get_mut(run.slot);
         slot.consumed_bytes = run.consumed_until_bytes;
         slot.unread_packets -= run.packets;
@@ -705,6 +823,7 @@ impl Ring {
     /// of the slot if nothing unread is left in it.
     #[inline]
     pub(super) fn consume(&mut self, fragment: &Fragment) -> Option<u32> {
+        self.note_read(fragment.slot);
         let slot = self.slots.get_mut(fragment.slot);
         slot.consumed_bytes = fragment.consumed_until_bytes;
         if fragment.counts_as_packet() {

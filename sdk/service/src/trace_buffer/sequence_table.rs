@@ -3,9 +3,11 @@
 
 use std::ops::{Index, IndexMut};
 
+use super::ReadPosition;
 use super::account::{Account, HotAccount};
 use super::chunk::ClientIdentity;
 use super::chunk_queue::QueuedChunk;
+use super::chunk_window::ChunkWindow;
 use super::key_map::{KeyMap, SequenceKey};
 use super::loss::LossMask;
 use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex};
@@ -141,6 +143,30 @@ impl SequenceTable {
             // The earlier buffer was full and has no later packet that could report the gap.
             self[index].add_loss(reached.id, LossMask::READ_GAP);
         }
+    }
+
+    /// Adds a sequence of which everything up to `position` was read.
+    pub(super) fn continue_at(
+        &mut self,
+        key: SequenceKey,
+        client: &ClientIdentity,
+        position: ReadPosition,
+    ) {
+        let ReadPosition {
+            chunk_id,
+            chunk_bytes,
+            read,
+        } = position;
+        let index = self.find_or_add(key);
+        self.remember(index, client);
+        self[index].last_consumed = Some(ConsumedChunk {
+            id: chunk_id,
+            payload_bytes: chunk_bytes,
+            was_incomplete: true,
+        });
+        let account = self.account_mut(index);
+        account.counts.read = read;
+        account.hot.accounted = ChunkWindow::up_to(chunk_id, chunk_bytes);
     }
 
     /// Forgets the sequences that have been empty longest, if there are too many.

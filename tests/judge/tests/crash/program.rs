@@ -1,12 +1,14 @@
 //! A program that records numbered packets on several threads, and reports each finished packet,
 //! until it is killed.
 
+use std::any::Any;
 use std::env;
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use tracezero::{BufferConfig, DataSource as _, TraceConfig, data_source};
 
@@ -35,16 +37,24 @@ pub enum Kind {
     SmallRing,
     /// A buffer that discards when it is full.
     Discard,
+    /// A ring that is streamed into a file.
+    Streaming,
 }
 
 impl Kind {
-    pub const ALL: [Self; 3] = [Self::LargeRing, Self::SmallRing, Self::Discard];
+    pub const ALL: [Self; 4] = [
+        Self::LargeRing,
+        Self::SmallRing,
+        Self::Discard,
+        Self::Streaming,
+    ];
 
     fn config(self) -> TraceConfig {
         let buffer = match self {
             Self::LargeRing => BufferConfig::ring(64 * 1024),
             Self::SmallRing => BufferConfig::ring(512),
             Self::Discard => BufferConfig::discard(2048),
+            Self::Streaming => BufferConfig::ring(4096).grow_to(64 * 1024),
         };
         TraceConfig::empty().add_buffer(buffer).record_all()
     }
@@ -61,8 +71,20 @@ fn records_until_it_is_killed() {
     let kind = Kind::ALL
         .into_iter()
         .find(|kind| format!("{kind:?}") == name);
-    let config = kind.unwrap().config().crash_safe_in(directory);
-    let _session = config.record_in_memory().unwrap();
+    let kind = kind.unwrap();
+    let config = kind.config().crash_safe_in(&directory);
+    let _session: Box<dyn Any> = if kind == Kind::Streaming {
+        let period = Duration::from_millis(1);
+        let path = Path::new(&directory).join("streamed.pftrace");
+        Box::new(
+            config
+                .file_write_period(period)
+                .record_to_file(path)
+                .unwrap(),
+        )
+    } else {
+        Box::new(config.record_in_memory().unwrap())
+    };
     rustix::io::write(rustix::stdio::stdout(), STARTED).unwrap();
     thread::scope(|scope| {
         for thread_number in 0..THREADS {

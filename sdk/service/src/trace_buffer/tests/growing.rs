@@ -114,7 +114,7 @@ fn spare_memory_is_what_the_ring_grows_with() {
         assert!(!buffer.wants_spare_segment(), "there is time");
         commit(&mut buffer, next, CHUNKS_PER_SEGMENT / 2 + 1);
         assert!(buffer.wants_spare_segment());
-        buffer.add_spare_segment(map_spare_segment().unwrap());
+        buffer.add_spare_segment(SegmentMemory::map_ahead(SEGMENT_BYTES as u32, None).unwrap());
         assert!(!buffer.wants_spare_segment());
         // These fill the rest of the segment and begin the next one.
         next += CHUNKS_PER_SEGMENT / 2 + 1;
