@@ -10,6 +10,7 @@ use tracezero_core::crash_files::{FOLDER_SUFFIX, MEMORY_FILE, META_FILE, is_of_t
 use tracezero_service::SequenceAccount;
 
 use crate::error::RecoverError;
+use crate::folder::entries;
 use crate::memory::{DeadMemory, writer_rows};
 use crate::session::{self, Process};
 
@@ -26,7 +27,7 @@ pub fn leftovers(directory: impl AsRef<Path>) -> Result<Vec<Leftover>, RecoverEr
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    for path in session::entries(directory)? {
+    for path in entries(directory)? {
         let is_folder = path.to_string_lossy().ends_with(FOLDER_SUFFIX);
         let Some(leftover) = is_folder.then(|| Leftover::open(&path).ok()).flatten() else {
             continue;
@@ -118,7 +119,7 @@ impl Leftover {
             .map_err(RecoverError::io(&meta_path))?;
         let meta = Meta::decode(&header).ok_or_else(not_ours)?;
         let is_session = |path: &PathBuf| path.is_dir();
-        let mut sessions: Vec<PathBuf> = session::entries(path)?;
+        let mut sessions: Vec<PathBuf> = entries(path)?;
         sessions.retain(is_session);
         sessions.sort_by_key(|path| session_number(path));
         Ok(Self {

@@ -20,6 +20,7 @@
 //! Applications use this as `tracezero::crash`.
 
 mod error; // why nothing was recovered
+mod folder; // lists a folder
 mod leftover; // folders of dead processes
 mod memory; // chunks in the shared memory
 mod ring; // slots of a ring

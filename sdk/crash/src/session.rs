@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tracezero_core::crash_files::PREAMBLE_FILE;
 use tracezero_core::crash_files::format::{Meta, WriterRow};
@@ -13,6 +13,7 @@ use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer};
 use tracezero_service::{RecoveredBuffer, RecoveredCounts, write_recovered};
 
 use crate::error::RecoverError;
+use crate::folder::entries;
 use crate::memory::{DeadMemory, PRODUCER, totals_of};
 use crate::ring::RingFile;
 use crate::trace_part::TracePart;
@@ -51,7 +52,7 @@ pub(crate) fn recover(
 ) -> Result<Recovered, RecoverError> {
     let mut damages = Vec::new();
     let rings = rings(folder, process.meta.nonce, &mut damages)?;
-    let mut part = TracePart::find(folder, &mut damages);
+    let mut part = TracePart::find(folder, &mut damages)?;
     let buffers = rings.into_values();
     let buffers = buffers.map(|rings| buffer_of(process, &rings, &part, &mut damages));
     let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
@@ -181,14 +182,6 @@ fn whole_packets(trace: &[u8]) -> usize {
         whole = end as usize;
     }
     whole
-}
-
-/// Returns the paths in a folder, sorted.
-pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, RecoverError> {
-    let entries = fs::read_dir(folder).map_err(RecoverError::io(folder))?;
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    Ok(paths)
 }
 
 #[cfg(test)]

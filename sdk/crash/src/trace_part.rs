@@ -1,55 +1,62 @@
-//! The part of a trace that a session had streamed into its file before the kill.
+//! The part of a trace that was taken out of the buffers before the kill: into the trace file, or
+//! into parts that a flight recorder keeps.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
-use tracezero_core::crash_files::OUTPUT_FILE;
 use tracezero_core::crash_files::format::Output;
+use tracezero_core::crash_files::{OUTPUT_FILE, PART_PREFIX};
 use tracezero_core::ids::{ChunkId, WriterId};
 use tracezero_core::protos::TracePacketDecoder;
 use tracezero_core::protos::sequences::TracePacketDecoderExt as _;
 use tracezero_service::trace_buffer::ReadPosition;
+
+use crate::error::RecoverError;
+use crate::folder::entries;
 
 /// A packet with more bytes than this has no positions.
 const POSITIONS_MAX_BYTES: u64 = 16 << 20;
 /// The first byte of a packet in a trace.
 const PACKET_TAG: u8 = 0x0a;
 
-/// The beginning of a trace, up to the last positions that are whole.
+/// The beginning of a trace: files, each up to the last positions in it that are whole.
 #[derive(Debug, Default)]
 pub(crate) struct TracePart {
-    file: Option<File>,
-    len_bytes: u64,
+    files: Vec<(File, u64)>,
     /// For each buffer and writer, the id of its sequence in the trace and its last position.
     pub(crate) positions: HashMap<(u32, WriterId), (u32, ReadPosition)>,
 }
 
 impl TracePart {
-    /// Finds the trace file of a session. A session without one has an empty part. Reports what is
-    /// wrong with the file.
-    pub(crate) fn find(folder: &Path, damages: &mut Vec<String>) -> Self {
-        let Ok(output) = std::fs::read(folder.join(OUTPUT_FILE)) else {
-            return Self::default();
-        };
-        let Some(output) = Output::decode(&output) else {
-            damages.push(format!("{OUTPUT_FILE} is damaged"));
-            return Self::default();
-        };
-        Self::read(&output).unwrap_or_else(|error| {
-            damages.push(format!("{}: {error}", output.path.display()));
-            Self::default()
-        })
+    /// Finds the trace file of a session, or the parts that a flight recorder has taken. Reports
+    /// what is wrong with them.
+    pub(crate) fn find(folder: &Path, damages: &mut Vec<String>) -> Result<Self, RecoverError> {
+        let mut part = Self::default();
+        for path in part_files(folder)? {
+            let read = File::open(&path).and_then(|file| part.add(file));
+            read.unwrap_or_else(|error| damages.push(format!("{}: {error}", path.display())));
+        }
+        if let Ok(output) = fs::read(folder.join(OUTPUT_FILE)) {
+            match Output::decode(&output) {
+                Some(output) => part.add_output(&output).unwrap_or_else(|error| {
+                    damages.push(format!("{}: {error}", output.path.display()));
+                }),
+                None => damages.push(format!("{OUTPUT_FILE} is damaged")),
+            }
+        }
+        Ok(part)
     }
 
-    fn read(output: &Output) -> io::Result<Self> {
-        let metadata = std::fs::metadata(&output.path)?;
-        if metadata.file_type().is_fifo() || metadata.file_type().is_socket() {
-            // Whoever reads from it has got the packets.
+    /// Adds the trace file that a session has streamed into.
+    fn add_output(&mut self, output: &Output) -> io::Result<()> {
+        let kind = fs::metadata(&output.path)?.file_type();
+        if !kind.is_file() {
+            // Whoever reads from a pipe has got the packets.
             return Err(io::Error::other(
-                "what went into a pipe cannot be read again",
+                "no regular file, so it cannot be read again",
             ));
         }
         let file = File::open(&output.path)?;
@@ -57,19 +64,23 @@ impl TracePart {
         if (metadata.dev(), metadata.ino()) != (output.device, output.inode) {
             return Err(io::Error::other("the trace file was replaced"));
         }
-        let mut part = Self::default();
+        self.add(file)
+    }
+
+    fn add(&mut self, file: File) -> io::Result<()> {
         let mut packets = Packets {
             input: BufReader::with_capacity(1 << 20, &file),
             offset_bytes: 0,
         };
         let mut packet = Vec::new();
+        let mut len_bytes = 0;
         while packets.read(&mut packet)? {
-            if part.note(&packet) {
-                part.len_bytes = packets.offset_bytes;
+            if self.note(&packet) {
+                len_bytes = packets.offset_bytes;
             }
         }
-        part.file = Some(file);
-        Ok(part)
+        self.files.push((file, len_bytes));
+        Ok(())
     }
 
     /// Notes the positions in a packet. Returns false if it has none.
@@ -94,14 +105,27 @@ impl TracePart {
         true
     }
 
-    /// Copies the part to `out`. Returns its size.
+    /// Copies the files to `out`, one after the other. Returns their size.
     pub(crate) fn copy_to(&mut self, mut out: impl io::Write) -> io::Result<u64> {
-        let Some(file) = &mut self.file else {
-            return Ok(0);
-        };
-        file.seek(SeekFrom::Start(0))?;
-        io::copy(&mut file.take(self.len_bytes), &mut out)
+        let mut copied_bytes = 0;
+        for (file, len_bytes) in &mut self.files {
+            file.seek(SeekFrom::Start(0))?;
+            copied_bytes += io::copy(&mut file.take(*len_bytes), &mut out)?;
+        }
+        Ok(copied_bytes)
     }
+}
+
+/// Returns the files of parts, oldest first.
+fn part_files(folder: &Path) -> Result<Vec<PathBuf>, RecoverError> {
+    let number = |path: &Path| -> Option<u32> {
+        let name = path.file_name()?.to_str()?;
+        name.strip_prefix(PART_PREFIX)?.parse().ok()
+    };
+    let mut files = entries(folder)?;
+    files.retain(|path| number(path).is_some());
+    files.sort_by_key(|path| number(path));
+    Ok(files)
 }
 
 /// Reads a trace packet by packet.

@@ -137,7 +137,11 @@ impl LostBy {
     fn settle(self, account: &mut SequenceAccount) {
         match self {
             Self::Overwriting => account.overwritten += mem::take(&mut account.in_flight),
-            Self::Discarding => account.discarded += mem::take(&mut account.in_flight),
+            // The rest of an incomplete packet was discarded, too.
+            Self::Discarding => {
+                account.discarded += mem::take(&mut account.in_flight);
+                account.discarded += mem::take(&mut account.buffered);
+            }
             Self::TheKill => {}
         }
     }

@@ -24,6 +24,7 @@ use super::trace_reader::{Extent, TraceReader};
 use super::trace_stats::TraceStats;
 use super::tracing_session::TracingSession;
 use tracezero_core::coordination::FlushFlags;
+use tracezero_core::crash_files::SessionFolder;
 use tracezero_core::ids::SessionId;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
@@ -259,13 +260,24 @@ impl Service {
             return;
         };
         let mut reader = reader.lock();
-        self.look_at(session, |session, _| session.begin_trace_anew());
+        let has_crash_files = self.look_at(session, |session, _| {
+            session.begin_trace_anew();
+            session.crash_files.is_some()
+        });
+        if has_crash_files == Some(true) {
+            reader.write_positions();
+        }
         reader.framer.introduce_anew();
         let Ok(()) = self.read_all(session, &mut reader, Extent::WhatIsThere, |batch| {
             trace.extend_from_slice(batch);
             Ok::<(), Infallible>(())
         });
         trace.append(&mut self.recording_end(session, BoundaryKind::END));
+    }
+
+    /// Returns the folder for the crash files of a session, if it has them.
+    pub fn crash_files(&self, session: SessionId) -> Option<Arc<SessionFolder>> {
+        self.look_at(session, |session, _| session.crash_files.clone())?
     }
 
     fn readable(&self, session: SessionId) -> Option<Arc<Mutex<TraceReader>>> {

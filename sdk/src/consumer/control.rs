@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::runtime::Runtime;
 use tracezero_core::commit::RingProgress;
 use tracezero_core::coordination::FlushFlags;
+use tracezero_core::crash_files::PartFile;
 use tracezero_core::ids::SessionId;
 use tracezero_service::{CentralBuffer, FlushOutcome, SessionState, TraceStats};
 use tracezero_track_event::TRACK_EVENT;
@@ -222,11 +223,12 @@ impl SessionControl {
     }
 
     /// Reads the packets that were recorded since the last call, as a trace of its own. The trace
-    /// is empty for a session that streams into a file, and in a forked child.
-    pub(crate) fn read_part(&self) -> Vec<u8> {
+    /// is empty for a session that streams into a file, and in a forked child. If the session has
+    /// crash files, the trace is in one of them, too, as long as the second result exists.
+    pub(crate) fn read_part(&self) -> (Vec<u8>, Option<PartFile>) {
         let mut trace = Vec::new();
         let Ok(runtime) = self.runtime.here() else {
-            return trace;
+            return (trace, None);
         };
         // Packets of a data source that does not answer in time may be missing.
         let _ = self.flush();
@@ -237,7 +239,10 @@ impl SessionControl {
             // without this part.
             buffer.progress.advance(RingProgress::QUARTER);
         }
-        trace
+        // Without the file, a recovery finds these packets in the ring, until it overwrites them.
+        let crash_files = service.crash_files(self.id);
+        let crash_file = crash_files.and_then(|folder| folder.add_part(&trace).ok());
+        (trace, crash_file)
     }
 
     /// Returns the bytes written to each buffer so far, and the size of each.

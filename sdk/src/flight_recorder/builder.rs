@@ -22,6 +22,7 @@ use super::signals::{Signal, SignalThread};
 use crate::config::{
     BufferConfig, Compression, DataSourceConfig, FillPolicy, TraceConfig, TrackEventConfig,
 };
+use crate::crash;
 use crate::error::Error;
 use crate::process_end;
 use tracezero_core::own_thread;
@@ -64,6 +65,7 @@ pub struct FlightRecorderBuilder {
     events: Option<TrackEventConfig>,
     config: Option<TraceConfig>,
     keep: Option<Duration>,
+    crash_directory: Option<PathBuf>,
     directory: PathBuf,
     file_name: String,
     max_files: usize,
@@ -84,6 +86,7 @@ impl FlightRecorderBuilder {
             events: None,
             config: None,
             keep: None,
+            crash_directory: None,
             directory: PathBuf::from("."),
             file_name: DEFAULT_PATTERN.to_owned(),
             max_files: DEFAULT_MAX_FILES,
@@ -134,6 +137,19 @@ impl FlightRecorderBuilder {
     /// [`events`](Self::events). All buffers must be rings.
     pub fn config(mut self, config: TraceConfig) -> Self {
         self.config = Some(config);
+        self
+    }
+
+    /// Keeps what is recorded in crash files, so that the time before a kill can be recovered: see
+    /// [`TraceConfig::crash_safe`].
+    pub fn crash_safe(self) -> Self {
+        self.crash_safe_in(crash::default_directory())
+    }
+
+    /// Keeps what is recorded in crash files in this directory: see
+    /// [`TraceConfig::crash_safe_in`].
+    pub fn crash_safe_in(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.crash_directory = Some(directory.into());
         self
     }
 
@@ -267,6 +283,10 @@ impl FlightRecorderBuilder {
             names: FileNames::new(&self.file_name)?,
             path: self.made_directory()?,
             limit: self.max_files,
+        };
+        let config = match self.crash_directory.take() {
+            Some(directory) => config.crash_safe_in(directory),
+            None => config,
         };
         let session = config.record_in_memory()?;
         let queue = RequestQueue::new(self.min_interval);

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use protozero::{Decoder, HeapBuffered, Value};
 
 use tracezero_core::clock::BUILTIN_CLOCK_BOOTTIME;
+use tracezero_core::crash_files::PartFile;
 use tracezero_core::protos::trace_packet::SequenceFlags;
 use tracezero_core::protos::{Trace, TracePacket, TracePacketDecoder};
 use tracezero_service::SERVICE_SEQUENCE_ID;
@@ -32,6 +33,8 @@ pub(super) struct Part {
     pub(super) trace: Vec<u8>,
     /// The time when the part was taken, on the trace clock.
     pub(super) taken_at_ns: u64,
+    /// The copy of the packets that survives the process, as long as the part is kept.
+    pub(super) _crash_file: Option<PartFile>,
 }
 
 /// Writes consecutive parts as one trace. The service's own packets are those of the last part.

@@ -48,11 +48,12 @@ impl History {
 
     /// Takes the content of the buffers as a new part.
     pub(super) fn take(&mut self) {
-        let trace = self.control.read_part();
+        let (trace, crash_file) = self.control.read_part();
         self.fill_then = self.control.buffer_fill();
         self.parts.push_back(Arc::new(Part {
             trace,
             taken_at_ns: clock::now_ns(),
+            _crash_file: crash_file,
         }));
     }
 

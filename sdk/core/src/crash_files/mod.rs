@@ -9,6 +9,7 @@
 //!   s<n>/          a session
 //!     preamble     packets of the service: configuration, clocks, schemas
 //!     output       the trace file, if the session streams into one
+//!     part<n>      what a flight recorder has taken out of the buffers, and not saved yet
 //!     b<n>.<m>     a trace buffer: 4 KiB of header, then the ring with its slots
 //! ```
 //!
@@ -46,5 +47,5 @@ pub use folder::{
     FOLDER_SUFFIX, MEMORY_FILE, META_FILE, ProcessFolder, is_of_this_process, process_start_ticks,
 };
 pub use ring_file::{FileSegment, RingFile};
-pub use session_folder::{OUTPUT_FILE, PREAMBLE_FILE, SessionFolder};
+pub use session_folder::{OUTPUT_FILE, PART_PREFIX, PREAMBLE_FILE, PartFile, SessionFolder};
 pub use writer_rows::{Row, WriterRows};

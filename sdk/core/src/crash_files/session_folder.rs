@@ -15,6 +15,8 @@ use crate::forked_child;
 
 /// The name of the file with the packets of the service.
 pub const PREAMBLE_FILE: &str = "preamble";
+/// The begin of the names of files with parts that were taken out of the buffers. A number follows.
+pub const PART_PREFIX: &str = "part";
 /// The name of the file that names the trace file of a session.
 pub const OUTPUT_FILE: &str = "output";
 
@@ -25,6 +27,22 @@ pub struct SessionFolder {
     path: PathBuf,
     preamble: File,
     rings: AtomicU32,
+    parts: AtomicU32,
+}
+
+/// The file of a part that was taken out of the buffers. Removed when this is dropped.
+#[derive(Debug)]
+pub struct PartFile {
+    path: PathBuf,
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if !forked_child::is_disabled() {
+            // A file that cannot be removed goes with the folder of the session.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl SessionFolder {
@@ -43,6 +61,7 @@ impl SessionFolder {
             path,
             preamble,
             rings: AtomicU32::new(0),
+            parts: AtomicU32::new(0),
         }))
     }
 
@@ -68,6 +87,24 @@ impl SessionFolder {
             path: std::path::absolute(path)?,
         };
         new_file(&self.path.join(OUTPUT_FILE))?.write_all(&output.encode())
+    }
+
+    /// Writes a part of the trace that was taken out of the buffers. The file appears when it is
+    /// complete.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn add_part(&self, trace: &[u8]) -> io::Result<PartFile> {
+        // Relaxed: a number that orders nothing else.
+        let number = self.parts.fetch_add(1, Ordering::Relaxed);
+        let unfinished = self.path.join(format!("unfinished{number}"));
+        let part = PartFile {
+            path: self.path.join(format!("{PART_PREFIX}{number}")),
+        };
+        new_file(&unfinished)?.write_all(trace)?;
+        fs::rename(&unfinished, &part.path)?;
+        Ok(part)
     }
 
     /// Returns a number for the next ring.

@@ -16,7 +16,7 @@ use tracezero::{BufferConfig, DataSource as _, TraceConfig, data_source};
 pub const THREADS: u32 = 8;
 
 /// The environment variable with the directory for crash files.
-const DIRECTORY: &str = "TRACEZERO_TEST_CRASH_FILES";
+pub const DIRECTORY: &str = "TRACEZERO_TEST_CRASH_FILES";
 /// The environment variable with the kind of the session.
 const KIND: &str = "TRACEZERO_TEST_KIND";
 
@@ -99,21 +99,26 @@ fn records_until_it_is_killed() {
 fn record(thread_number: u32) {
     let pipe = rustix::stdio::stdout();
     for number in 1_u64.. {
-        Numbered::trace(|cx| {
-            cx.packet(|packet| {
-                packet.for_testing(|event| {
-                    event.set_seq_value(thread_number);
-                    event.set_counter(number);
-                    event.set_str(&text(thread_number, number));
-                });
-            });
-        });
+        write_packet(thread_number, number);
         let report = (number << 8 | u64::from(thread_number)).to_le_bytes();
         // One write, so that reports of threads do not mix. Nobody reads them after a test failed.
         if rustix::io::write(pipe, &report).is_err() {
             return;
         }
     }
+}
+
+/// Writes a numbered packet.
+pub fn write_packet(thread_number: u32, number: u64) {
+    Numbered::trace(|cx| {
+        cx.packet(|packet| {
+            packet.for_testing(|event| {
+                event.set_seq_value(thread_number);
+                event.set_counter(number);
+                event.set_str(&text(thread_number, number));
+            });
+        });
+    });
 }
 
 /// Returns the text of a packet: mostly short, 1 in 50 of several chunks.
