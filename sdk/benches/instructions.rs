@@ -7,6 +7,7 @@
 #[path = "../../protozero/benches/callgrind/mod.rs"]
 mod callgrind;
 
+use std::env;
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -128,6 +129,11 @@ fn main() -> ExitCode {
             .add_buffer(BufferConfig::ring(1024))
             .add_data_source(DataSourceConfig::new(<Packets as DataSource>::NAME))
             .add_data_source(DataSourceConfig::new("track_event").track_event(&events));
+        // `ci/instructions.sh` compares the two.
+        let config = match env::var_os("TRACEZERO_CRASH_SAFE") {
+            Some(_) => config.crash_safe(),
+            None => config,
+        };
         let session = config.record_in_memory().expect("a session");
         let geometry = Geometry::new(4096, 4096).expect("one page");
         let (memory, _service) = shared_memory(geometry).expect("a page");
