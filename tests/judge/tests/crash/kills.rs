@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::program::{Kind, Program, crash_directory};
 use crate::recovered::recover_and_check;
 
-/// The environment variable with the number of kills; `ci/long.sh` sets it.
+/// The environment variable with the number of kills; `ci/kills.sh` sets it.
 const KILLS: &str = "TRACEZERO_KILLS";
 
 #[test]

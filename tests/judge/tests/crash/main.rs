@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
+mod ends; // other ends than kills
 mod flight_recorder; // a flight recorder that is killed
 mod kills; // kills at random moments
 mod leftovers; // folders of processes that live, end, fork or were killed
