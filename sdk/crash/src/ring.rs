@@ -88,9 +88,8 @@ impl RingFile {
             window_start: 0,
             damaged_bytes: 0,
         };
-        // The rest of an old slot that the write had begun to cover is not damage.
-        walk.commit(behind, self.size_bytes, self.place.size_bytes == 0)?;
-        walk.commit(0, cursor, true)?;
+        walk.commit(behind, self.size_bytes)?;
+        walk.commit(0, cursor)?;
         Ok(walk.damaged_bytes)
     }
 }
@@ -106,8 +105,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Commits the chunks from `start` to `end`. `is_slot` tells whether a slot starts at `start`.
-    fn commit(&mut self, start: u32, end: u32, mut is_slot: bool) -> io::Result<()> {
+    /// Commits the chunks from `start` to `end`.
+    fn commit(&mut self, start: u32, end: u32) -> io::Result<()> {
         const ALIGNMENT: u32 = SLOT_HEADER_BYTES as u32;
         let mut offset = start.next_multiple_of(ALIGNMENT);
         while offset
@@ -122,13 +121,12 @@ impl Walk<'_> {
             let header = SlotHeader::decode(bytes, offset, nonce);
             let header = header.filter(|it| it.size_bytes() as u64 <= u64::from(end - offset));
             let Some(header) = header else {
-                if is_slot && bytes != [0; SLOT_HEADER_BYTES] {
+                if bytes != [0; SLOT_HEADER_BYTES] {
                     self.damaged_bytes += u64::from(ALIGNMENT);
                 }
                 offset += ALIGNMENT;
                 continue;
             };
-            is_slot = true;
             self.commit_slot(offset, &header)?;
             offset += header.size_bytes() as u32;
         }

@@ -26,8 +26,9 @@
 //!   shared memory, because the service frees a chunk only after the copy.
 //! - *A chunk grows.* The payload is written first: its old part does not change. Then one store
 //!   of 4 bytes makes the new part valid ([`format::SlotState`]).
-//! - *A chunk is evicted.* The new chunk names the place that it covers before it writes anything.
-//!   Where the write cursor skips a slot, one store makes it padding.
+//! - *A chunk is evicted.* One store of 4 bytes makes its slot padding. If the new chunk covers it
+//!   in part, the rest gets a header of its own before the new chunk names its place, so the ring is
+//!   an unbroken chain of slots at any moment.
 //! - *A counter is increased.* The store of a word is atomic.
 //!
 //! A folder of a living process is locked: see [`ProcessFolder`]. A folder is removed at the end of

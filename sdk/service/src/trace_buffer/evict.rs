@@ -143,7 +143,6 @@ impl TraceBuffer {
     /// Evicts the chunks in the next `size_bytes` ahead of the write cursor.
     #[inline]
     pub(super) fn clear_ahead(&mut self, size_bytes: u32) {
-        self.ring.begin_write(size_bytes);
         let mut missing_bytes = size_bytes;
         while missing_bytes > 0
             && let Some(slot) = self.ring.slot_ahead(size_bytes - missing_bytes)
@@ -175,7 +174,11 @@ impl TraceBuffer {
                 }
                 self.evict_through(sequence, id);
             }
-            None => self.stats.padding_bytes_cleared += u64::from(slot.size_bytes()),
+            None => {
+                self.stats.padding_bytes_cleared += u64::from(slot.size_bytes());
+                // Its chunk was read. In the file it is still there.
+                self.ring.write_state(id);
+            }
         }
     }
 
@@ -196,6 +199,8 @@ impl TraceBuffer {
                     self.note_overwritten(sequence, front);
                 }
             }
+            // A recovery must not find the chunk. If it was not complete, it stays.
+            self.ring.write_state(front.slot);
             if front.slot == last {
                 break;
             }

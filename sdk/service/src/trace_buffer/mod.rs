@@ -89,6 +89,8 @@ use key_map::SequenceKey;
 use packet_reader::ReadCycle;
 pub(crate) use ring::SegmentMemory;
 #[cfg(test)]
+use ring::at_stores;
+#[cfg(test)]
 pub(crate) use ring::memory_refusal;
 use ring::{Fragment, Ring};
 use sequence::{ConsumedChunk, Sequence, SequenceIndex};

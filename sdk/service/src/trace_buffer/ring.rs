@@ -151,6 +151,43 @@ impl SegmentMemory {
     }
 }
 
+/// Called after each store to a file, where a kill can interrupt a change. Tests look at the file
+/// there.
+#[cfg(not(test))]
+#[inline]
+fn stored() {}
+
+#[cfg(test)]
+use at_stores::stored;
+
+/// A function that tests set to be called after each store.
+#[cfg(test)]
+pub(crate) mod at_stores {
+    use std::cell::RefCell;
+
+    type Look = Box<dyn FnMut()>;
+
+    thread_local! {
+        static LOOK: RefCell<Option<Look>> = const { RefCell::new(None) };
+    }
+
+    /// Calls `look` after each store of this thread during `work`.
+    pub(crate) fn call<R>(look: impl FnMut() + 'static, work: impl FnOnce() -> R) -> R {
+        LOOK.set(Some(Box::new(look)));
+        let result = work();
+        LOOK.set(None);
+        result
+    }
+
+    pub(super) fn stored() {
+        LOOK.with_borrow_mut(|look| {
+            if let Some(look) = look {
+                look();
+            }
+        });
+    }
+}
+
 /// A simulation of exhausted memory.
 #[cfg(test)]
 pub(crate) mod memory_refusal {
@@ -573,15 +610,16 @@ impl Ring {
         self.file.as_ref()
     }
 
-    /// Notes that the next `size_bytes` from the write cursor on are being written, before the first
-    /// byte of them changes. [`push`](Self::push) notes the end.
+    /// Notes that the next `size_bytes` from the write cursor on are being written; with 0, that
+    /// nothing is.
     #[inline]
-    pub(super) fn begin_write(&self, size_bytes: u32) {
+    fn note_writing(&self, size_bytes: u32) {
         if let Some(file) = &self.file {
             file.set_place(Place {
                 offset_bytes: self.offset_in_file(self.write_bytes),
                 size_bytes,
             });
+            stored();
         }
     }
 
@@ -629,6 +667,7 @@ impl Ring {
             let bytes = header.encode(self.offset_in_file(slot.offset), file.nonce());
             self.bytes_at_mut(slot.offset, bytes.len())
                 .copy_from_slice(&bytes);
+            stored();
         }
     }
 
@@ -643,6 +682,7 @@ impl Ring {
             // Stores before this one must not move behind it.
             compiler_fence(Ordering::SeqCst);
             self.bytes_at_mut(at, state.len()).copy_from_slice(&state);
+            stored();
         }
     }
 
@@ -670,9 +710,7 @@ impl Ring {
         let slot = self.slots.pop_front();
         debug_assert!(slot.sequence.is_none());
         self.write_bytes += slot.size_bytes();
-        let id = self.slots.push_back(slot);
-        // A recovery must not take the evicted chunk for one that is still there.
-        self.write_state(id);
+        self.slots.push_back(slot);
     }
 
     /// Moves the write cursor to the start of the next segment, or of the only one. There must be
@@ -695,12 +733,15 @@ impl Ring {
     #[inline]
     pub(super) fn push(&mut self, mut slot: Slot, writer_id: WriterId, payload: &[u8]) -> SlotId {
         slot.offset = self.write_bytes;
+        // What is there is padding by now, and what follows begins with a header.
+        self.note_writing(slot.size_bytes());
         self.write_bytes += slot.size_bytes();
         self.used_end_bytes = self.used_end_bytes.max(self.write_bytes);
         self.bytes_at_mut(slot.payload_offset(), payload.len())
             .copy_from_slice(payload);
+        stored();
         self.write_header(&slot, writer_id);
-        self.begin_write(0);
+        self.note_writing(0);
         self.slots.push_back(slot)
     }
 
@@ -710,6 +751,7 @@ impl Ring {
         debug_assert!(payload_bytes <= slot.reserved_bytes);
         slot.payload_bytes = payload_bytes;
         self.payload_mut(id).copy_from_slice(payload);
+        stored();
     }
 
     /// Returns the fragments of a chunk, consumed or not.

@@ -3,6 +3,7 @@
 use super::chunk_queue::QueuedChunk;
 use super::*;
 
+mod crash_files; // what a kill between two stores leaves in the file
 mod growing; // rings whose memory grows with the lag of their reader
 mod random; // random writers and readers
 
