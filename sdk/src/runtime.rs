@@ -206,7 +206,7 @@ impl Deref for ServiceInUse<'_> {
 
 /// Returns the producer name of this process, which configurations can filter by: the file name of
 /// the executable.
-fn process_name() -> String {
+pub(crate) fn process_name() -> String {
     std::env::current_exe()
         .ok()
         .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))

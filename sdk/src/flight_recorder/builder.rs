@@ -25,8 +25,13 @@ use crate::config::{
 use crate::crash;
 use crate::error::Error;
 use crate::process_end;
+#[cfg(feature = "recovery")]
+use crate::runtime::process_name;
 use tracezero_core::own_thread;
 
+/// The name of the snapshots of runs that were killed.
+#[cfg(feature = "recovery")]
+const CRASHED: &str = "crashed";
 const DEFAULT_RING_KIB: u32 = 16 * 1024;
 const DEFAULT_MAX_FILES: usize = 16;
 const DEFAULT_MIN_INTERVAL: Duration = Duration::from_secs(10);
@@ -66,6 +71,8 @@ pub struct FlightRecorderBuilder {
     config: Option<TraceConfig>,
     keep: Option<Duration>,
     crash_directory: Option<PathBuf>,
+    #[cfg(feature = "recovery")]
+    recovers: bool,
     directory: PathBuf,
     file_name: String,
     max_files: usize,
@@ -87,6 +94,8 @@ impl FlightRecorderBuilder {
             config: None,
             keep: None,
             crash_directory: None,
+            #[cfg(feature = "recovery")]
+            recovers: false,
             directory: PathBuf::from("."),
             file_name: DEFAULT_PATTERN.to_owned(),
             max_files: DEFAULT_MAX_FILES,
@@ -150,6 +159,18 @@ impl FlightRecorderBuilder {
     /// [`TraceConfig::crash_safe_in`].
     pub fn crash_safe_in(mut self, directory: impl Into<PathBuf>) -> Self {
         self.crash_directory = Some(directory.into());
+        self
+    }
+
+    /// Saves at the start what earlier runs of this program left, if they were killed: a snapshot
+    /// named `crashed` for each of their sessions, under the same limit on files. Needs
+    /// [`crash_safe`](Self::crash_safe).
+    ///
+    /// [`on_saved`](Self::on_saved) is called for each, on the thread that starts the recorder. A
+    /// failure does not keep the recorder from starting. Then the crash files stay.
+    #[cfg(feature = "recovery")]
+    pub fn recover_on_start(mut self) -> Self {
+        self.recovers = true;
         self
     }
 
@@ -284,6 +305,10 @@ impl FlightRecorderBuilder {
             path: self.made_directory()?,
             limit: self.max_files,
         };
+        #[cfg(feature = "recovery")]
+        if self.recovers {
+            self.recover(&folder)?;
+        }
         let config = match self.crash_directory.take() {
             Some(directory) => config.crash_safe_in(directory),
             None => config,
@@ -330,6 +355,40 @@ impl FlightRecorderBuilder {
             .map_err(|source| FlightError::Thread(Arc::new(source)))?;
         running::add(&recorder.running);
         Ok(recorder)
+    }
+
+    /// Saves what earlier runs left.
+    #[cfg(feature = "recovery")]
+    fn recover(&self, folder: &Folder) -> Result<(), FlightError> {
+        let Some(directory) = &self.crash_directory else {
+            let reason = "finds nothing without crash_safe; set both";
+            return Err(FlightError::invalid("recover_on_start", reason));
+        };
+        let report = |outcome: Result<PathBuf, FlightError>| {
+            if let Some(on_saved) = &self.on_saved {
+                on_saved(CRASHED, &outcome);
+            }
+        };
+        let failed = |error| FlightError::Recovery(Arc::new(error));
+        let found = crash::leftovers(directory).unwrap_or_else(|error| {
+            report(Err(failed(error)));
+            Vec::new()
+        });
+        let name = process_name();
+        for leftover in found.into_iter().filter(|it| it.process_name() == name) {
+            let mut is_saved = true;
+            for index in 0..leftover.session_count() {
+                let outcome = folder.recover(CRASHED, |path| {
+                    leftover.recover_session(index, path).map_err(failed)
+                });
+                is_saved &= outcome.is_ok();
+                report(outcome);
+            }
+            if is_saved && let Err(error) = leftover.delete() {
+                report(Err(failed(error)));
+            }
+        }
+        Ok(())
     }
 
     /// Checks the settings and returns the configuration of the recording.

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "recovery")]
+use crate::crash;
 use crate::error::Error;
 
 /// The reason why a flight recorder could not start, or a snapshot was not saved.
@@ -65,6 +67,9 @@ pub enum FlightError {
         /// The number of snapshots that may wait.
         limit: usize,
     },
+    /// What the last run left behind could not be recovered.
+    #[cfg(feature = "recovery")]
+    Recovery(Arc<crash::RecoverError>),
     /// The recorder has stopped.
     Stopped,
 }
@@ -111,6 +116,8 @@ impl fmt::Display for FlightError {
                 f,
                 "snapshot refused: {limit} others wait to be written; speed up the disk or the callback"
             ),
+            #[cfg(feature = "recovery")]
+            Self::Recovery(source) => write!(f, "cannot recover the last run: {source}"),
             Self::Stopped => f.write_str("the flight recorder has stopped"),
         }
     }
@@ -126,6 +133,8 @@ impl std::error::Error for FlightError {
             | Self::File { source, .. }
             | Self::Thread(source)
             | Self::Signal { source, .. } => source.source(),
+            #[cfg(feature = "recovery")]
+            Self::Recovery(source) => source.source(),
             Self::Invalid { .. }
             | Self::FileInUse { .. }
             | Self::TooSoon { .. }

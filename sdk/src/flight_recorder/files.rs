@@ -113,6 +113,19 @@ impl Folder {
         write_whole(&self.path.join(self.names.next(snapshot)), write)
     }
 
+    /// Creates a file by a recovery, and removes old ones.
+    #[cfg(feature = "recovery")]
+    pub(super) fn recover<T>(
+        &self,
+        snapshot: &str,
+        recover: impl FnOnce(&Path) -> Result<T, FlightError>,
+    ) -> Result<PathBuf, FlightError> {
+        let path = self.path.join(self.names.next(snapshot));
+        recover(&path)?;
+        self.remove_surplus(&path)?;
+        Ok(path)
+    }
+
     /// Removes the oldest files until the limit is met. The file `newest` stays, even if the clocks
     /// of other writers to this directory were ahead.
     pub(super) fn remove_surplus(&self, newest: &Path) -> Result<(), FlightError> {

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -81,5 +82,70 @@ fn what_came_before_a_request_survives_a_kill_while_it_waits() {
     assert_eq!(after.last(), Some(&(BEFORE + AFTER)));
     assert!(after.windows(2).all(|pair| pair[0] + 1 == pair[1]));
     leftover.delete().unwrap();
+    fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Another program: saves what the last run left, says what it has saved, and is killed.
+#[test]
+#[ignore = "started by another test"]
+fn recovers_its_last_run() {
+    let Some(directory) = env::var_os(DIRECTORY) else {
+        return;
+    };
+    let _recorder = FlightRecorder::builder()
+        .crash_safe_in(Path::new(&directory).join("crash"))
+        .recover_on_start()
+        .directory(&directory)
+        .on_saved(|name, outcome| println!("{name}: {}", outcome.is_ok()))
+        .start()
+        .unwrap();
+    write_packet(0, 1);
+    kill_process(getpid(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_recorder_saves_what_its_last_run_left() {
+    let directory = crash_directory("recovers");
+    fs::create_dir_all(&directory).unwrap();
+    for run in 0..3 {
+        let output = Command::new(env::current_exe().unwrap())
+            .args([
+                "flight_recorder::recovers_its_last_run",
+                "--exact",
+                "--ignored",
+            ])
+            .arg("--nocapture")
+            .env(DIRECTORY, &directory)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(
+            said.matches("crashed: true").count(),
+            usize::from(run > 0),
+            "{said}"
+        );
+        let is_snapshot = |entry: &fs::DirEntry| {
+            entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with("flight-crashed-")
+        };
+        let entries = fs::read_dir(&directory).unwrap().map(Result::unwrap);
+        let snapshots: Vec<_> = entries.filter(is_snapshot).collect();
+        assert_eq!(snapshots.len(), run);
+        for snapshot in snapshots {
+            let trace = fs::read(snapshot.path()).unwrap();
+            let verdict = judge(&trace, &ExtraSchema::new()).unwrap();
+            assert_eq!(
+                verdict
+                    .packets
+                    .iter()
+                    .filter(|it| it.has_for_testing())
+                    .count(),
+                1
+            );
+        }
+        assert_eq!(fs::read_dir(directory.join("crash")).unwrap().count(), 1);
+    }
     fs::remove_dir_all(&directory).unwrap();
 }
