@@ -8,7 +8,6 @@ pub mod clock; // the trace clock
 pub mod counter_value; // values of counters: integers and floats
 pub mod ids; // ids of sessions, producers, buffers, writers
 // Memory and files that survive the process.
-#[cfg(not(loom))]
 pub mod crash_files; // shared memory and trace buffers in files
 pub mod file_memory; // mapped bytes and words
 mod fork_guard; // a forked child gets private pages

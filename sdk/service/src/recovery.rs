@@ -52,6 +52,7 @@ pub struct RecoveredCounts {
 /// # Errors
 ///
 /// If `take` fails.
+#[expect(clippy::missing_panics_doc, reason = "an empty configuration is valid")]
 pub fn write_recovered<E>(
     producer_id: ProducerId,
     preamble: &[u8],

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // As in `backing.rs`.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 
 use loom::cell::UnsafeCell;
@@ -32,6 +33,16 @@ pub(super) struct Backing {
 }
 
 impl Backing {
+    /// Models have no files.
+    pub(super) fn of_file(_: &File, _: usize) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Models have no dead processes.
+    pub(super) fn of_bytes(_: &[u8]) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     pub(super) fn zeroed(size_bytes: usize) -> io::Result<Self> {
         let pages = size_bytes / PAGE_SIZE_MIN_BYTES;
         let mut chunk_headers = BTreeMap::new();

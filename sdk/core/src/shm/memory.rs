@@ -8,7 +8,6 @@
 //! it. So no page word and no index leads to a place outside of the memory (`Geometry::extent`).
 #![allow(unsafe_code)] // Turns offsets into references, under the invariants of `Mapping`.
 
-#[cfg(not(loom))]
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -317,7 +316,6 @@ pub fn shared_memory(geometry: Geometry) -> Result<(ProducerMemory, ServiceMemor
 /// # Errors
 ///
 /// If the system refuses the mapping.
-#[cfg(not(loom))]
 pub fn shared_memory_of_file(
     geometry: Geometry,
     file: &File,
@@ -406,7 +404,6 @@ impl ServiceMemory {
     /// # Errors
     ///
     /// If `bytes` are not as many as `geometry` says, or the system does not provide the memory.
-    #[cfg(not(loom))]
     pub fn of_dead_process(geometry: Geometry, bytes: &[u8]) -> Result<Self, MemoryError> {
         let page_size_bytes = geometry.page_size_bytes;
         if bytes.len() != geometry.size_bytes() {

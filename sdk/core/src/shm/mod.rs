@@ -81,8 +81,9 @@ pub use chunk::{
     ReadableChunk, WritableChunk, WritableRange,
 };
 pub use layout::{ChunkFlags, ChunkPlace, PacketsWord, PageLayout};
-#[cfg(not(loom))]
-pub use memory::shared_memory_of_file;
-pub use memory::{Geometry, MemoryError, NewChunk, ProducerMemory, ServiceMemory, shared_memory};
+pub use memory::{
+    Geometry, MemoryError, NewChunk, ProducerMemory, ServiceMemory, shared_memory,
+    shared_memory_of_file,
+};
 pub use scrape::ScrapedChunk;
 pub use state::{ChunkMove, ChunkState, MoveError, PageWord};

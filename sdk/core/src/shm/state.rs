@@ -297,7 +297,6 @@ pub(super) fn move_chunk(
 }
 
 /// Turns each chunk that is being read into a complete one. The word is of a dead process's page.
-#[cfg(not(loom))]
 pub(super) fn settle_reads(word: &AtomicU32) {
     // Relaxed, here and below: the page has one user.
     let bits = word.load(Ordering::Relaxed);

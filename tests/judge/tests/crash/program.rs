@@ -124,7 +124,7 @@ pub fn write_packet(thread_number: u32, number: u64) {
 /// Returns the text of a packet: mostly short, 1 in 50 of several chunks.
 pub fn text(thread_number: u32, number: u64) -> String {
     let mixed = (number + u64::from(thread_number)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    let len = if mixed % 50 == 0 {
+    let len = if mixed.is_multiple_of(50) {
         mixed % 20_000
     } else {
         mixed % 300
