@@ -48,7 +48,7 @@ rm -f "$oldest"/*/Cargo.lock
 
 echo "--- interface compared with $baseline"
 compared=()
-for folder in protozero protozero-codegen sdk sdk/events sdk/events-core sdk/reader; do
+for folder in protozero protozero-codegen sdk sdk/events sdk/events-core sdk/reader sdk/crash; do
     # A package that is newer has no interface to keep.
     if git cat-file -e "$baseline:$folder/Cargo.toml"; then
         compared+=(--package "$(sed -n 's/^name = "\(.*\)"$/\1/p' "$folder/Cargo.toml" | head -n 1)")

@@ -51,17 +51,16 @@ pub(crate) fn recover(
     path: &Path,
 ) -> Result<Recovered, RecoverError> {
     let mut damages = Vec::new();
-    let rings = rings(folder, process.meta.nonce, &mut damages)?;
-    let mut part = TracePart::find(folder, &mut damages)?;
-    let buffers = rings.into_values();
-    let buffers = buffers.map(|rings| buffer_of(process, &rings, &part, &mut damages));
-    let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
     let mut preamble = fs::read(folder.join(PREAMBLE_FILE)).unwrap_or_else(|error| {
         damages.push(format!("{PREAMBLE_FILE}: {error}"));
         Vec::new()
     });
     preamble.truncate(whole_packets(&preamble));
-
+    let rings = rings(folder, process.meta.nonce, &mut damages)?;
+    let mut part = TracePart::find(folder, &preamble, &mut damages)?;
+    let buffers = rings.into_values();
+    let buffers = buffers.map(|rings| buffer_of(process, &rings, &part, &mut damages));
+    let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     let file = options.open(path).map_err(|error| match error.kind() {

@@ -12,6 +12,7 @@ use tracezero_core::crash_files::{OUTPUT_FILE, PART_PREFIX};
 use tracezero_core::ids::{ChunkId, WriterId};
 use tracezero_core::protos::TracePacketDecoder;
 use tracezero_core::protos::sequences::TracePacketDecoderExt as _;
+use tracezero_service::recording_id;
 use tracezero_service::trace_buffer::ReadPosition;
 
 use crate::error::RecoverError;
@@ -28,13 +29,22 @@ pub(crate) struct TracePart {
     files: Vec<(File, u64)>,
     /// For each buffer and writer, the id of its sequence in the trace and its last position.
     pub(crate) positions: HashMap<(u32, WriterId), (u32, ReadPosition)>,
+    /// The id of the recording.
+    recording_id: u64,
 }
 
 impl TracePart {
     /// Finds the trace file of a session, or the parts that a flight recorder has taken. Reports
     /// what is wrong with them.
-    pub(crate) fn find(folder: &Path, damages: &mut Vec<String>) -> Result<Self, RecoverError> {
-        let mut part = Self::default();
+    pub(crate) fn find(
+        folder: &Path,
+        preamble: &[u8],
+        damages: &mut Vec<String>,
+    ) -> Result<Self, RecoverError> {
+        let mut part = Self {
+            recording_id: recording_id(preamble),
+            ..Self::default()
+        };
         for path in part_files(folder)? {
             let read = File::open(&path).and_then(|file| part.add(file));
             read.unwrap_or_else(|error| damages.push(format!("{}: {error}", path.display())));
@@ -75,6 +85,12 @@ impl TracePart {
         let mut packet = Vec::new();
         let mut len_bytes = 0;
         while packets.read(&mut packet)? {
+            let boundary = TracePacketDecoder::new(&packet).recording_boundary();
+            if let Ok(Some(boundary)) = boundary
+                && boundary.recording_id() != Ok(Some(self.recording_id))
+            {
+                return Err(io::Error::other("another recording has replaced the trace"));
+            }
             if self.note(&packet) {
                 len_bytes = packets.offset_bytes;
             }

@@ -148,6 +148,13 @@ impl LostBy {
     }
 }
 
+/// Returns the id of the recording that begins with these packets of the service; 0 if they do not
+/// say.
+#[must_use]
+pub fn recording_id(preamble: &[u8]) -> u64 {
+    RecordingBegin::find(preamble).id
+}
+
 /// What the first packet of a recording says.
 #[derive(Clone, Copy, Debug, Default)]
 struct RecordingBegin {
