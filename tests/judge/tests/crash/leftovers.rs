@@ -58,7 +58,7 @@ fn a_trace_file_of_another_recording_is_left_out() {
         let file = directory.join("streamed.pftrace");
         let is_written = || {
             fs::metadata(&file)
-                .is_ok_and(|it| it.len() > 0)
+                .is_ok_and(|it| it.len() > 500_000)
                 .then_some(())
         };
         wait_for(is_written).expect("the program writes");
