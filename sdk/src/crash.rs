@@ -1,10 +1,11 @@
 //! Traces of processes that were killed.
 //!
-//! A session in memory whose configuration is [`crash_safe`](crate::TraceConfig::crash_safe) keeps
-//! what it records in *crash files*: its buffers, and the shared memory with the packets that
-//! threads have just written. If the process ends without finishing the session, by `kill -9`, the
-//! OOM killer, `abort` or a fault, the files stay, and a trace can be made of them. The command
-//! `tracezero recover` does that, and so can a program, for its last run:
+//! A session whose configuration is [`crash_safe`](crate::TraceConfig::crash_safe) keeps what it
+//! records in *crash files*: its buffers, and the shared memory with the packets that threads have
+//! just written. If the process ends without finishing the session, by `kill -9`, the OOM killer,
+//! `abort` or a fault, the files stay, and a trace can be made of them. If the session streams into
+//! a file, that trace begins with the file. The command `tracezero recover` makes it, and so can a
+//! program, for its last run:
 //!
 //! ```
 //! # #[cfg(feature = "recovery")]

@@ -266,7 +266,8 @@ impl TraceConfig {
     /// [`crash::default_directory`](crate::crash::default_directory), on a file system in memory.
     ///
     /// Shared memory and buffers are reserved as a whole when the session starts: with the defaults
-    /// 48 MiB. Events cost as much as without crash files. The first session of a process chooses
+    /// 48 MiB, or 18 MiB if the session streams into a file; then its ring grows as without crash
+    /// files. Events cost as much as without crash files. The first session of a process chooses
     /// its memory, so crash files are for the first session and those after it.
     #[must_use]
     pub fn crash_safe(self) -> Self {

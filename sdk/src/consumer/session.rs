@@ -50,8 +50,9 @@ const FILE_WRITE_PERIOD_MS: u32 = 200;
 /// [`finish_recordings`](crate::finish_recordings).
 ///
 /// A process that aborts or is killed by `SIGKILL` loses what it recorded in the last 200 ms, or in
-/// the last [period](TraceConfig::file_write_period). A power failure loses what was not on the
-/// disk yet. The trace then has no end, and `tracezero check` says so.
+/// the last [period](TraceConfig::file_write_period), unless its configuration is
+/// [`crash_safe`](TraceConfig::crash_safe). A power failure loses what was not on the disk yet. The
+/// trace then has no end, and `tracezero check` says so.
 ///
 /// If the file cannot be written, for instance because the disk is full, the session ends, and
 /// `finish` returns the error with the report. If the session is dropped instead, or the process

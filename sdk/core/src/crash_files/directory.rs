@@ -22,7 +22,7 @@ pub fn default_directory() -> PathBuf {
 
 /// The kind of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileSystem {
+enum FileSystem {
     /// A file system whose reserved room is never refused later: tmpfs, ext4 or xfs.
     ReservesRoom,
     /// Any other file system, with its number.

@@ -42,11 +42,9 @@ mod ring_file; // a ring in a file
 mod session_folder; // the folder of a session
 mod writer_rows; // the counters of writers, in a file or in memory
 
-pub use directory::{FileSystem, default_directory};
+pub use directory::default_directory;
 pub use error::CrashFilesError;
-pub use folder::{
-    FOLDER_SUFFIX, MEMORY_FILE, META_FILE, ProcessFolder, is_of_this_process, process_start_ticks,
-};
+pub use folder::{FOLDER_SUFFIX, MEMORY_FILE, META_FILE, ProcessFolder, is_of_this_process};
 pub use ring_file::{FileSegment, RingFile};
 pub use session_folder::{OUTPUT_FILE, PART_PREFIX, PREAMBLE_FILE, PartFile, SessionFolder};
 pub use writer_rows::{Row, WriterRows};

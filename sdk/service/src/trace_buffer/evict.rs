@@ -199,7 +199,7 @@ impl TraceBuffer {
                     self.note_overwritten(sequence, front);
                 }
             }
-            // A recovery must not find the chunk. If it was not complete, it stays.
+            // The chunk has left its slot, and a recovery must not find it there.
             self.ring.write_state(front.slot);
             if front.slot == last {
                 break;
