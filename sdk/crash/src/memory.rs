@@ -11,6 +11,9 @@ use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChun
 /// The id that the service of the process gave to its only producer.
 pub(crate) const PRODUCER: ProducerId = ProducerId::new(1);
 
+/// The largest number of packets that is believed.
+pub(crate) const COUNT_MAX: u64 = 1 << 48;
+
 /// Decodes the rows behind the header of `meta`.
 pub(crate) fn writer_rows(meta: &[u8]) -> Vec<WriterRow> {
     let rows = meta.get(HEADER_BYTES..).unwrap_or_default();
@@ -30,17 +33,19 @@ pub(crate) fn writer_rows(meta: &[u8]) -> Vec<WriterRow> {
 pub(crate) fn totals_of(rows: &[WriterRow], buffer: BufferId) -> Vec<(ProducerId, WriterTotals)> {
     let mut totals: HashMap<Option<WriterId>, WriterTotals> = HashMap::new();
     for row in rows.iter().filter(|row| row.target_buffer == buffer) {
-        let [begun, empty, dropped, episodes] = row.counts;
+        // Damaged numbers must not overflow where they are added up.
+        let [begun, empty, dropped, episodes] = row.counts.map(|count| count.min(COUNT_MAX));
+        let empty = empty.min(begun);
+        let dropped = dropped.min(begun - empty);
         let total = totals.entry(row.writer_id).or_insert_with(|| WriterTotals {
             writer_id: row.writer_id,
             target_buffer: buffer,
             thread_name: row.thread_name.clone(),
             counts: PacketCounts::default(),
         });
-        // The numbers may be damaged.
-        let add = |sum: &mut u64, count: u64| *sum = sum.saturating_add(count);
+        let add = |sum: &mut u64, count: u64| *sum += count;
         add(&mut total.counts.packets_begun, begun);
-        add(&mut total.counts.packets_empty, empty.min(begun));
+        add(&mut total.counts.packets_empty, empty);
         add(&mut total.counts.packets_dropped, dropped);
         add(&mut total.counts.drop_episodes, episodes);
     }

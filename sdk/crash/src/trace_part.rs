@@ -17,6 +17,7 @@ use tracezero_service::trace_buffer::ReadPosition;
 
 use crate::error::RecoverError;
 use crate::folder::entries;
+use crate::memory::COUNT_MAX;
 
 /// A packet with more bytes than this has no positions.
 const POSITIONS_MAX_BYTES: u64 = 16 << 20;
@@ -111,7 +112,7 @@ impl TracePart {
             let read_position = ReadPosition {
                 chunk_id: ChunkId(number(position.chunk_id())),
                 chunk_bytes: number(position.chunk_bytes()) as u16,
-                read: position.read().ok().flatten().unwrap_or(0),
+                read: position.read().ok().flatten().unwrap_or(0).min(COUNT_MAX),
             };
             self.positions.insert(
                 (number(position.buffer()), writer_id),

@@ -84,9 +84,7 @@ pub fn write_recovered<E>(
     begin.append(&mut reader, |packets| packets.trace_provenance(&provenance));
     reader.read_buffers(Extent::Everything, &mut take)?;
 
-    let mut sequences = sequence_accounts(&mut reader, |buffer| {
-        buffer.writers_then.clone().unwrap_or_default()
-    });
+    let mut sequences = sequence_accounts(&mut reader, writers_of);
     for account in &mut sequences {
         lost_by[account.buffer].settle(account);
     }
@@ -112,6 +110,28 @@ pub fn write_recovered<E>(
         events: counts.events,
         sequences: stats.sequences,
     })
+}
+
+/// Returns the writers of a buffer. Where their counts are damaged, so that the buffer has more packets
+/// than were begun, as many were begun as the buffer has.
+fn writers_of(buffer: &CentralBuffer) -> Vec<(ProducerId, WriterTotals)> {
+    let known = buffer.counts();
+    let mut writers = buffer.writers_then.clone().unwrap_or_default();
+    for (producer_id, totals) in &mut writers {
+        let is_same = |it: &&((ProducerId, WriterId), _)| {
+            Some(it.0) == totals.writer_id.map(|id| (*producer_id, id))
+        };
+        let counts = known.iter().find(is_same).map(|(_, counts)| counts);
+        let in_buffer = counts.map_or(0, |it| {
+            it.counts.read + it.counts.unread + it.counts.lost() + it.removed
+        });
+        let counts = &mut totals.counts;
+        let least = in_buffer
+            .saturating_add(counts.packets_dropped)
+            .saturating_add(counts.packets_empty);
+        counts.packets_begun = counts.packets_begun.max(least);
+    }
+    writers
 }
 
 /// What became of packets that were begun and are not in the files.
