@@ -10,7 +10,7 @@ use tracezero_core::crash_files::{FOLDER_SUFFIX, MEMORY_FILE, META_FILE, is_of_t
 use tracezero_service::SequenceAccount;
 
 use crate::error::RecoverError;
-use crate::folder::entries;
+use crate::folder::{entries, open_file, read_file};
 use crate::memory::{DeadMemory, writer_rows};
 use crate::session::{self, Process};
 
@@ -103,10 +103,7 @@ impl Leftover {
         }
         let meta_path = path.join(META_FILE);
         let mut options = OpenOptions::new();
-        let mut file = options
-            .read(true)
-            .write(true)
-            .open(&meta_path)
+        let mut file = open_file(&meta_path, options.read(true).write(true))
             .map_err(RecoverError::io(&meta_path))?;
         // The first lock is for threads of this process, the second one for other processes.
         file.try_lock().map_err(|_| in_use())?;
@@ -118,7 +115,10 @@ impl Leftover {
             .read_to_end(&mut header)
             .map_err(RecoverError::io(&meta_path))?;
         let meta = Meta::decode(&header).ok_or_else(not_ours)?;
-        let is_session = |path: &PathBuf| path.is_dir();
+        let is_session = |path: &PathBuf| {
+            path.symlink_metadata()
+                .is_ok_and(|metadata| metadata.is_dir())
+        };
         let mut sessions: Vec<PathBuf> = entries(path)?;
         sessions.retain(is_session);
         sessions.sort_by_key(|path| session_number(path));
@@ -241,13 +241,8 @@ impl Leftover {
             .read_exact_at(&mut meta, 0)
             .map_err(RecoverError::io(&meta_path))?;
         let rows = writer_rows(&meta);
-        let memory = File::open(self.path.join(MEMORY_FILE)).and_then(|file| {
-            let mut bytes = Vec::new();
-            file.take(u64::from(self.meta.memory_size_bytes))
-                .read_to_end(&mut bytes)?;
-            Ok(bytes)
-        });
-        let memory = memory
+        let memory_bytes = u64::from(self.meta.memory_size_bytes);
+        let memory = read_file(&self.path.join(MEMORY_FILE), memory_bytes)
             .ok()
             .and_then(|bytes| DeadMemory::new(&self.meta, &rows, &bytes));
         Ok(Process {

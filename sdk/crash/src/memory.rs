@@ -76,6 +76,11 @@ impl DeadMemory {
         })
     }
 
+    /// Returns the size of the memory.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.memory.geometry().size_bytes() as u64
+    }
+
     /// Commits the chunks that writers of a buffer had not handed over, or whose copy was not
     /// finished. Of chunks that writers were filling, only finished packets.
     pub(crate) fn commit_to(

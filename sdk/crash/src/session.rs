@@ -1,7 +1,7 @@
 //! The session of a dead process, and the trace of it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -13,10 +13,14 @@ use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer};
 use tracezero_service::{RecoveredBuffer, RecoveredCounts, write_recovered};
 
 use crate::error::RecoverError;
-use crate::folder::entries;
+use crate::folder::{entries, open_file, read_file};
 use crate::memory::{DeadMemory, PRODUCER, totals_of};
 use crate::ring::RingFile;
 use crate::trace_part::TracePart;
+
+/// The largest preamble that is read as a whole. A session that writes a clock snapshot each second
+/// needs weeks for so many bytes.
+const PREAMBLE_MAX_BYTES: u64 = 256 << 20;
 
 /// What is needed from the folder of the process.
 #[derive(Debug)]
@@ -51,7 +55,8 @@ pub(crate) fn recover(
     path: &Path,
 ) -> Result<Recovered, RecoverError> {
     let mut damages = Vec::new();
-    let mut preamble = fs::read(folder.join(PREAMBLE_FILE)).unwrap_or_else(|error| {
+    let preamble = read_file(&folder.join(PREAMBLE_FILE), PREAMBLE_MAX_BYTES);
+    let mut preamble = preamble.unwrap_or_else(|error| {
         damages.push(format!("{PREAMBLE_FILE}: {error}"));
         Vec::new()
     });
@@ -101,7 +106,8 @@ fn rings(
         if !name.starts_with('b') {
             continue;
         }
-        match File::open(&path).and_then(|file| RingFile::open(file, nonce)) {
+        let file = open_file(&path, OpenOptions::new().read(true));
+        match file.and_then(|file| RingFile::open(file, nonce)) {
             Ok(Some(ring)) => rings
                 .entry(ring.header.buffer_index)
                 .or_default()
@@ -123,7 +129,7 @@ fn buffer_of(
     part: &TracePart,
     damages: &mut Vec<String>,
 ) -> Result<RecoveredBuffer, RecoverError> {
-    let memory_bytes = u64::from(process.meta.memory_size_bytes);
+    let memory_bytes = process.memory.as_ref().map_or(0, DeadMemory::size_bytes);
     let ring_bytes: u64 = rings.iter().map(|ring| u64::from(ring.size_bytes())).sum();
     // A chunk of the memory may be without its end, and take as much room again when it is stored.
     let size_bytes = ring_bytes + 2 * memory_bytes;

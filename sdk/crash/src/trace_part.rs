@@ -2,11 +2,12 @@
 //! into parts that a flight recorder keeps.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use tracezero_core::crash_files::format::Output;
 use tracezero_core::crash_files::{OUTPUT_FILE, PART_PREFIX};
 use tracezero_core::ids::{ChunkId, WriterId};
@@ -16,11 +17,13 @@ use tracezero_service::recording_id;
 use tracezero_service::trace_buffer::ReadPosition;
 
 use crate::error::RecoverError;
-use crate::folder::entries;
+use crate::folder::{entries, open_file, open_regular, read_file};
 use crate::memory::COUNT_MAX;
 
 /// A packet with more bytes than this has no positions.
 const POSITIONS_MAX_BYTES: u64 = 16 << 20;
+/// The largest file that names a trace file. A path has at most 4096 bytes.
+const OUTPUT_MAX_BYTES: u64 = 8192;
 /// The first byte of a packet in a trace.
 const PACKET_TAG: u8 = 0x0a;
 
@@ -47,10 +50,11 @@ impl TracePart {
             ..Self::default()
         };
         for path in part_files(folder)? {
-            let read = File::open(&path).and_then(|file| part.add(file));
+            let file = open_file(&path, OpenOptions::new().read(true));
+            let read = file.and_then(|file| part.add(file));
             read.unwrap_or_else(|error| damages.push(format!("{}: {error}", path.display())));
         }
-        if let Ok(output) = fs::read(folder.join(OUTPUT_FILE)) {
+        if let Ok(output) = read_file(&folder.join(OUTPUT_FILE), OUTPUT_MAX_BYTES) {
             match Output::decode(&output) {
                 Some(output) => part.add_output(&output).unwrap_or_else(|error| {
                     damages.push(format!("{}: {error}", output.path.display()));
@@ -63,14 +67,9 @@ impl TracePart {
 
     /// Adds the trace file that a session has streamed into.
     fn add_output(&mut self, output: &Output) -> io::Result<()> {
-        let kind = fs::metadata(&output.path)?.file_type();
-        if !kind.is_file() {
-            // Whoever reads from a pipe has got the packets.
-            return Err(io::Error::other(
-                "no regular file, so it cannot be read again",
-            ));
-        }
-        let file = File::open(&output.path)?;
+        // The user chose this path, which may be a link. If it is a pipe, its reader has got the
+        // packets.
+        let file = open_regular(&output.path, OpenOptions::new().read(true), OFlags::empty())?;
         let metadata = file.metadata()?;
         if (metadata.dev(), metadata.ino()) != (output.device, output.inode) {
             return Err(io::Error::other("the trace file was replaced"));

@@ -5,6 +5,8 @@
 
 mod allocations; // an allocator that counts
 mod alone; // one test at a time
+#[cfg(feature = "traces")]
+pub mod crash_files; // the files of a killed process
 mod folder; // temporary folders
 #[cfg(feature = "traces")]
 mod packets; // packets of a trace, decoded
