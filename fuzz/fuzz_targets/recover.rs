@@ -4,6 +4,7 @@
 #![no_main]
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -20,7 +21,7 @@ use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::protos::sequences::TracePacketExt as _;
 use tracezero_core::protos::{Trace, TraceDecoder};
 use tracezero_core::shm::ChunkFlags;
-use tracezero_crash::{Leftover, RecoverError};
+use tracezero_crash::{Leftover, LivingProcess, RecoverError};
 
 const RING: usize = 3;
 /// More changes than this make inputs slow, and find nothing new.
@@ -334,8 +335,17 @@ fn positions_packet(positions: &[Position]) -> Vec<u8> {
     trace.to_vec()
 }
 
-/// Recovers the first session, and checks the trace.
+/// Recovers the first session, and checks the trace. Before that, reads it as that of a living
+/// process.
 fn recover(folder: &Path, path: &Path) {
+    if let Ok(process) = LivingProcess::open(folder) {
+        let mut bytes = Vec::new();
+        let mut trace = process.read_session(0).expect("its files can be read");
+        trace
+            .read_to_end(&mut bytes)
+            .expect("its files can be read");
+        assert_whole(&bytes);
+    }
     let _ = fs::remove_file(path);
     let leftover = match Leftover::open(folder) {
         Ok(leftover) => leftover,
@@ -354,4 +364,12 @@ fn recover(folder: &Path, path: &Path) {
         let lost = account.begun.checked_sub(account.read);
         assert!(lost.is_some(), "more was read than begun: {account:?}");
     }
+}
+
+/// Asserts that a trace has only whole packets. Returns their number.
+fn assert_whole(trace: &[u8]) -> u64 {
+    let packets = TraceDecoder::new(trace).packet();
+    packets
+        .map(|packet| packet.expect("a whole packet"))
+        .count() as u64
 }

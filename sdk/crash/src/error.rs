@@ -19,6 +19,16 @@ pub enum RecoverError {
         /// The folder.
         folder: PathBuf,
     },
+    /// The crash files are those of the calling process. Its sessions can be cloned or flushed.
+    ThisProcess {
+        /// The folder of the process.
+        folder: PathBuf,
+    },
+    /// There is no process with this id.
+    NoSuchProcess {
+        /// The id.
+        pid: u32,
+    },
     /// The trace file exists. Name another one, or remove it.
     Exists {
         /// The trace file.
@@ -53,6 +63,12 @@ impl fmt::Display for RecoverError {
                 "{}: no crash files of this version, or `meta` is damaged",
                 folder.display()
             ),
+            Self::ThisProcess { folder } => write!(
+                f,
+                "{}: the crash files of this very process; clone its session instead",
+                folder.display()
+            ),
+            Self::NoSuchProcess { pid } => write!(f, "there is no process {pid}"),
             Self::Exists { path } => write!(
                 f,
                 "{} exists; name another file, or remove this one",

@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use tracezero_core::crash_files::FOLDER_SUFFIX;
 
 use crate::error::RecoverError;
 
@@ -18,6 +19,21 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, RecoverError> {
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
     Ok(paths)
+}
+
+/// Returns the folders of processes in a directory. A directory that does not exist has none.
+pub(crate) fn process_folders(directory: &Path) -> Result<Vec<PathBuf>, RecoverError> {
+    if !directory.exists() {
+        return Ok(Vec::new());
+    }
+    let mut folders = entries(directory)?;
+    folders.retain(|path| path.to_string_lossy().ends_with(FOLDER_SUFFIX));
+    Ok(folders)
+}
+
+/// Creates a directory, if it does not exist.
+pub(crate) fn create_directory(path: &Path) -> Result<(), RecoverError> {
+    fs::create_dir_all(path).map_err(RecoverError::io(path))
 }
 
 /// Opens a file of a folder of crash files.

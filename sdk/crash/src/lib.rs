@@ -14,6 +14,8 @@
 //! # Ok::<(), tracezero_crash::RecoverError>(())
 //! ```
 //!
+//! [`LivingProcess`] reads the files of a process that still runs, or is stuck.
+//!
 //! Nothing that is read is trusted: whatever is in the files, the result is a trace of what is
 //! sound. Files are read, never mapped, so a file that becomes shorter meanwhile is an error.
 //!
@@ -22,11 +24,16 @@
 mod error; // why nothing was recovered
 mod folder; // lists a folder
 mod leftover; // folders of dead processes
+mod living; // folders of living processes
+mod process_files; // the folder of a process
 mod memory; // chunks in the shared memory
 mod ring; // slots of a ring
+mod settled; // copies of what changes meanwhile
 mod trace_part; // what is in the trace file already
 mod session; // all buffers of a session, and the trace of them
 
 pub use error::RecoverError;
-pub use leftover::{Leftover, RecoveredTrace, leftovers};
+pub use leftover::{Leftover, leftovers};
+pub use living::{LiveTrace, LivingProcess, living};
+pub use process_files::RecoveredTrace;
 pub use tracezero_core::crash_files::default_directory;

@@ -5,7 +5,7 @@
 //! that has one.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _, Seek as _};
 use std::os::unix::fs::FileExt as _;
 
 use tracezero_core::crash_files::format::{
@@ -16,14 +16,18 @@ use tracezero_core::shm::ABANDONED_FRAGMENT_SIZE;
 use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
 
 use crate::memory::PRODUCER;
+use crate::settled::settled_ring;
 
 /// The number of bytes that are read from the file at once. At least the size of a slot.
 const WINDOW_BYTES: usize = 1 << 20;
 
+/// The largest ring: offsets have 32 bits.
+const RING_MAX_BYTES: u64 = 1 << 32;
+
 /// A ring in a file.
 #[derive(Debug)]
 pub(crate) struct RingFile {
-    file: File,
+    content: Content,
     pub(crate) header: RingHeader,
     pub(crate) buffer_id: BufferId,
     pub(crate) has_evicted: bool,
@@ -33,15 +37,60 @@ pub(crate) struct RingFile {
     size_bytes: u32,
 }
 
+/// The bytes of a file.
+#[derive(Debug)]
+enum Content {
+    File(File),
+    Copy(Vec<u8>),
+}
+
+impl Content {
+    fn len(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => Ok(file.metadata()?.len()),
+            Self::Copy(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
+    fn read_exact_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.read_exact_at(out, at),
+            Self::Copy(bytes) => {
+                let from = bytes
+                    .get(at as usize..)
+                    .and_then(|rest| rest.get(..out.len()));
+                out.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+                Ok(())
+            }
+        }
+    }
+}
+
 impl RingFile {
     /// Reads the header. Returns `None` if it is damaged, or of another folder than `nonce`.
     pub(crate) fn open(file: File, nonce: u64) -> io::Result<Option<Self>> {
-        let file_bytes = file.metadata()?.len();
+        Self::of_content(Content::File(file), nonce)
+    }
+
+    /// Like [`open`](Self::open), for a file that its process may change: takes a copy.
+    pub(crate) fn open_changing(mut file: File, nonce: u64) -> io::Result<Option<Self>> {
+        let mut copy = || {
+            let mut bytes = Vec::new();
+            file.rewind()?;
+            (&file).take(RING_MAX_BYTES).read_to_end(&mut bytes)?;
+            Ok::<_, io::Error>(bytes)
+        };
+        let copies = [copy()?, copy()?, copy()?];
+        Self::of_content(Content::Copy(settled_ring(copies, nonce)), nonce)
+    }
+
+    fn of_content(content: Content, nonce: u64) -> io::Result<Option<Self>> {
+        let file_bytes = content.len()?;
         if file_bytes < HEADER_BYTES as u64 {
             return Ok(None);
         }
         let mut bytes = [0; HEADER_BYTES];
-        file.read_exact_at(&mut bytes, 0)?;
+        content.read_exact_at(&mut bytes, 0)?;
         let header = RingHeader::decode(&bytes);
         let Some(header) = header.filter(|header| header.nonce == nonce) else {
             return Ok(None);
@@ -58,7 +107,7 @@ impl RingFile {
             is_sealed: word(ring_words::IS_SEALED) != 0,
             place: Place::of_word(word(ring_words::PLACE)),
             size_bytes: u32::try_from(size_bytes).unwrap_or(u32::MAX),
-            file,
+            content,
         }))
     }
 
@@ -121,16 +170,28 @@ impl Walk<'_> {
             let header = SlotHeader::decode(bytes, offset, nonce);
             let header = header.filter(|it| it.size_bytes() as u64 <= u64::from(end - offset));
             let Some(header) = header else {
-                if bytes != [0; SLOT_HEADER_BYTES] {
+                if bytes == [0; SLOT_HEADER_BYTES] {
+                    offset += ALIGNMENT.max(self.zero_bytes(offset));
+                } else {
                     self.damaged_bytes += u64::from(ALIGNMENT);
+                    offset += ALIGNMENT;
                 }
-                offset += ALIGNMENT;
                 continue;
             };
             self.commit_slot(offset, &header)?;
             offset += header.size_bytes() as u32;
         }
         Ok(())
+    }
+
+    /// Returns a number of bytes from `offset` on that are zero, so that memory that was never used
+    /// is passed over quickly.
+    fn zero_bytes(&self, offset: u32) -> u32 {
+        const BLOCK: usize = 4096;
+        let window = &self.window[(offset - self.window_start) as usize..];
+        let blocks = window.chunks_exact(BLOCK);
+        let zeros = blocks.take_while(|block| *block == [0; BLOCK]);
+        (zeros.count() * BLOCK) as u32
     }
 
     fn commit_slot(&mut self, offset: u32, header: &SlotHeader) -> io::Result<()> {
@@ -147,14 +208,14 @@ impl Walk<'_> {
         let mut fragments = count_fragments(&payload);
         if is_aborted {
             payload.extend_from_slice(&abandoned_size());
-            fragments += 1;
+            fragments = fragments.saturating_add(1);
         }
         if is_incomplete {
             // The buffer leaves out the last fragment, which the writer had not finished. It stores
             // as much room as the chunk has.
             let room = usize::from(header.reserved_bytes).max(payload.len());
             payload.resize(room, 0);
-            fragments += 1;
+            fragments = fragments.saturating_add(1);
         }
         self.buffer.commit_chunk(&UntrustedChunk {
             producer_id: PRODUCER,
@@ -178,7 +239,9 @@ impl Walk<'_> {
             self.window.resize(rest.min(WINDOW_BYTES), 0);
             self.window_start = offset;
             let position = HEADER_BYTES as u64 + u64::from(offset);
-            self.ring.file.read_exact_at(&mut self.window, position)?;
+            self.ring
+                .content
+                .read_exact_at(&mut self.window, position)?;
         }
         let start = (offset - self.window_start) as usize;
         Ok(&self.window[start..start + len])

@@ -1,7 +1,7 @@
 //! The session of a dead process, and the trace of it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -10,11 +10,12 @@ use tracezero_core::crash_files::PREAMBLE_FILE;
 use tracezero_core::crash_files::format::{Meta, WriterRow};
 use tracezero_core::ids::BufferId;
 use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer};
-use tracezero_service::{RecoveredBuffer, RecoveredCounts, write_recovered};
+use tracezero_service::{RecordingState, RecoveredBuffer, RecoveredCounts, write_recovered};
 
 use crate::error::RecoverError;
 use crate::folder::{entries, open_file, read_file};
 use crate::memory::{DeadMemory, PRODUCER, totals_of};
+use crate::process_files::RecoveredTrace;
 use crate::ring::RingFile;
 use crate::trace_part::TracePart;
 
@@ -29,6 +30,8 @@ pub(crate) struct Process {
     pub(crate) rows: Vec<WriterRow>,
     /// `None` if the file is missing or damaged.
     pub(crate) memory: Option<DeadMemory>,
+    /// True if the process may change its files meanwhile.
+    pub(crate) is_living: bool,
 }
 
 impl Process {
@@ -40,66 +43,130 @@ impl Process {
     }
 }
 
-/// The result of recovering one session.
+/// What was found of a session.
 #[derive(Debug)]
-pub(crate) struct Recovered {
-    pub(crate) counts: RecoveredCounts,
-    pub(crate) size_bytes: u64,
+pub(crate) struct FoundSession {
+    /// The part that was taken out of the buffers before.
+    pub(crate) part: TracePart,
+    pub(crate) rest: RestOfTrace,
     pub(crate) damages: Vec<String>,
 }
 
-/// Writes the trace of the session in `folder` into a new file at `path`.
-pub(crate) fn recover(
-    process: &mut Process,
-    folder: &Path,
-    path: &Path,
-) -> Result<Recovered, RecoverError> {
-    let mut damages = Vec::new();
-    let preamble = read_file(&folder.join(PREAMBLE_FILE), PREAMBLE_MAX_BYTES);
-    let mut preamble = preamble.unwrap_or_else(|error| {
-        damages.push(format!("{PREAMBLE_FILE}: {error}"));
-        Vec::new()
-    });
-    preamble.truncate(whole_packets(&preamble));
-    let rings = rings(folder, process.meta.nonce, &mut damages)?;
-    let mut part = TracePart::find(folder, &preamble, &mut damages)?;
-    let buffers = rings.into_values();
-    let buffers = buffers.map(|rings| buffer_of(process, &rings, &part, &mut damages));
-    let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let file = options.open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => RecoverError::Exists {
-            path: path.to_owned(),
-        },
-        _ => RecoverError::io(path)(error),
-    })?;
-    let mut size_bytes = 0;
-    let written = part.copy_to(&file).and_then(|part_bytes| {
-        size_bytes = part_bytes;
-        write_recovered(PRODUCER, &preamble, buffers, |batch| {
-            size_bytes += batch.len() as u64;
-            (&file).write_all(batch)
+/// The part of a trace that was still in the buffers.
+#[derive(Debug)]
+pub(crate) struct RestOfTrace {
+    preamble: Vec<u8>,
+    buffers: Vec<RecoveredBuffer>,
+    is_living: bool,
+}
+
+impl FoundSession {
+    /// Reads the session in `folder`.
+    pub(crate) fn find(process: &mut Process, folder: &Path) -> Result<Self, RecoverError> {
+        let mut damages = Vec::new();
+        // First the rings, if the process lives: what leaves them is in the parts then.
+        let rings = rings(folder, process, &mut damages)?;
+        let preamble = read_file(&folder.join(PREAMBLE_FILE), PREAMBLE_MAX_BYTES);
+        let mut preamble = preamble.unwrap_or_else(|error| {
+            damages.push(format!("{PREAMBLE_FILE}: {error}"));
+            Vec::new()
+        });
+        preamble.truncate(whole_packets(&preamble));
+        let part = TracePart::find(folder, &preamble, &mut damages)?;
+        let buffers = rings.into_values();
+        let buffers = buffers.map(|rings| buffer_of(process, &rings, &part, &mut damages));
+        let rest = RestOfTrace {
+            preamble,
+            buffers: buffers.collect::<Result<_, _>>()?,
+            is_living: process.is_living,
+        };
+        Ok(Self {
+            part,
+            rest,
+            damages,
         })
-    });
-    let counts = written.map_err(|error| {
-        // A part of a trace is worse than none: the next attempt would find the file.
-        let _ = fs::remove_file(path);
-        RecoverError::io(path)(error)
-    })?;
-    Ok(Recovered {
-        counts,
-        size_bytes,
-        damages,
-    })
+    }
+
+    /// Writes the trace into a new file.
+    pub(crate) fn write_to_file(mut self, path: &Path) -> Result<RecoveredTrace, RecoverError> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let file = options.open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => RecoverError::Exists {
+                path: path.to_owned(),
+            },
+            _ => RecoverError::io(path)(error),
+        })?;
+        let mut out = Output {
+            file,
+            size_bytes: 0,
+        };
+        let written = self.part.take_files().and_then(|files| {
+            for mut part in files {
+                io::copy(&mut part, &mut out)?;
+            }
+            self.rest.write(|batch| out.write_all(batch))
+        });
+        let counts = written.map_err(|error| {
+            // A part of a trace is worse than none: the next attempt would find the file.
+            let _ = fs::remove_file(path);
+            RecoverError::io(path)(error)
+        })?;
+        Ok(RecoveredTrace {
+            path: path.to_owned(),
+            size_bytes: out.size_bytes,
+            packets: counts.packets,
+            events: counts.events,
+            sequences: counts.sequences,
+            damages: self.damages,
+        })
+    }
+}
+
+/// The trace file.
+struct Output {
+    file: File,
+    size_bytes: u64,
+}
+
+impl io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.size_bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl RestOfTrace {
+    /// Calls `take` with batches of packets.
+    pub(crate) fn write<E>(
+        self,
+        take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<RecoveredCounts, E> {
+        let end = if self.is_living {
+            RecordingState::Continues
+        } else {
+            RecordingState::EndedByKill
+        };
+        write_recovered(PRODUCER, &self.preamble, self.buffers, end, take)
+    }
 }
 
 /// Opens the rings of a session, by the position of their buffer, oldest first.
 fn rings(
     folder: &Path,
-    nonce: u64,
+    process: &Process,
     damages: &mut Vec<String>,
 ) -> Result<BTreeMap<u32, Vec<RingFile>>, RecoverError> {
+    let nonce = process.meta.nonce;
+    let open = |file| match process.is_living {
+        true => RingFile::open_changing(file, nonce),
+        false => RingFile::open(file, nonce),
+    };
     let mut rings: BTreeMap<u32, Vec<RingFile>> = BTreeMap::new();
     for path in entries(folder)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -107,7 +174,7 @@ fn rings(
             continue;
         }
         let file = open_file(&path, OpenOptions::new().read(true));
-        match file.and_then(|file| RingFile::open(file, nonce)) {
+        match file.and_then(open) {
             Ok(Some(ring)) => rings
                 .entry(ring.header.buffer_index)
                 .or_default()

@@ -121,14 +121,13 @@ impl TracePart {
         true
     }
 
-    /// Copies the files to `out`, one after the other. Returns their size.
-    pub(crate) fn copy_to(&mut self, mut out: impl io::Write) -> io::Result<u64> {
-        let mut copied_bytes = 0;
-        for (file, len_bytes) in &mut self.files {
+    /// Takes the files, each to be read from its begin up to what belongs to the trace.
+    pub(crate) fn take_files(&mut self) -> io::Result<Vec<io::Take<File>>> {
+        let rewound = |(mut file, len_bytes): (File, u64)| {
             file.seek(SeekFrom::Start(0))?;
-            copied_bytes += io::copy(&mut file.take(*len_bytes), &mut out)?;
-        }
-        Ok(copied_bytes)
+            Ok(file.take(len_bytes))
+        };
+        self.files.drain(..).map(rewound).collect()
     }
 }
 

@@ -92,7 +92,9 @@ pub use self::pending_flush::FlushOutcome;
 pub use self::phase::State;
 pub use self::producer_endpoint::ProducerEndpoint;
 pub use self::recording::Recording;
-pub use self::recovery::{RecoveredBuffer, RecoveredCounts, recording_id, write_recovered};
+pub use self::recovery::{
+    RecordingState, RecoveredBuffer, RecoveredCounts, recording_id, write_recovered,
+};
 pub use self::requested::RequestedDataSources;
 pub use self::sequence_account::SequenceAccount;
 pub use self::service::Service;

@@ -34,6 +34,15 @@ pub struct RecoveredBuffer {
     pub sequence_ids: Vec<(WriterId, u32)>,
 }
 
+/// What is known of the end of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordingState {
+    /// The process was killed.
+    EndedByKill,
+    /// The process still records: the trace is a copy.
+    Continues,
+}
+
 /// The content of a recovered trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -57,6 +66,7 @@ pub fn write_recovered<E>(
     producer_id: ProducerId,
     preamble: &[u8],
     buffers: Vec<RecoveredBuffer>,
+    state: RecordingState,
     mut take: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<RecoveredCounts, E> {
     let lost_by: Vec<LostBy> = buffers.iter().map(LostBy::of).collect();
@@ -101,7 +111,11 @@ pub fn write_recovered<E>(
     };
     begin.append(&mut reader, |packets| {
         packets.trace_stats(&stats);
-        packets.recording_boundary(begin.id, BoundaryKind::END_RECOVERED);
+        let end = match state {
+            RecordingState::EndedByKill => BoundaryKind::END_RECOVERED,
+            RecordingState::Continues => BoundaryKind::END,
+        };
+        packets.recording_boundary(begin.id, end);
     });
     reader.hand_out(&mut take)?;
     let counts = reader.framer.counts;

@@ -1,0 +1,282 @@
+//! Copies of files that their process changes meanwhile.
+//!
+//! Each file is copied three times, one copy after the other. Headers are taken from the first copy,
+//! bytes from the second. A chunk whose header is the same in all three copies was in its place while
+//! the second copy was made, and the part that the first header counts was complete before. Chunks
+//! are named by their writer and id, and no id comes twice, so a chunk cannot have left its place and
+//! come back.
+//!
+//! The memory is copied before the rings. So a chunk that has left the memory is in its ring.
+//!
+//! A copy takes time, so it may have a writer's newer chunk and lack the one before. For each writer,
+//! chunks from the first one on that only the last copy has are left out: what remains of the writer
+//! has no gap, as if the process had been killed then.
+
+use std::collections::HashMap;
+
+use tracezero_core::crash_files::format::{
+    HEADER_BYTES, Meta, SLOT_HEADER_BYTES, SlotHeader, SlotKind, SlotState,
+};
+use tracezero_core::ids::{ChunkId, WriterId};
+use tracezero_core::shm::{ChunkFlags, Geometry, PageLayout, PageWord};
+
+/// The size of a chunk's header.
+const CHUNK_HEADER_BYTES: usize = 8;
+
+/// The first chunk of each writer that must be left out.
+#[derive(Debug, Default)]
+struct NewChunks(HashMap<WriterId, ChunkId>);
+
+impl NewChunks {
+    fn add(&mut self, writer: WriterId, id: ChunkId) {
+        let first = self.0.entry(writer).or_insert(id);
+        if is_before(id, *first) {
+            *first = id;
+        }
+    }
+
+    fn include(&self, writer: WriterId, id: ChunkId) -> bool {
+        let first = self.0.get(&writer);
+        first.is_some_and(|first| !is_before(id, *first))
+    }
+}
+
+/// Compares ids, which wrap around.
+fn is_before(id: ChunkId, other: ChunkId) -> bool {
+    (id.0.wrapping_sub(other.0) as i32) < 0
+}
+
+/// A chunk in the shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Chunk {
+    layout: PageLayout,
+    writer: WriterId,
+    id: ChunkId,
+}
+
+/// Makes one image of three copies of the shared memory. Chunks that were not in their place all the
+/// time are free in it. Returns `None` if a copy has not the size that `meta` says.
+pub(crate) fn settled_memory(meta: &Meta, copies: [Vec<u8>; 3]) -> Option<Vec<u8>> {
+    let (size_bytes, page_bytes) = (meta.memory_size_bytes, meta.page_size_bytes);
+    let geometry = Geometry::new(size_bytes as usize, page_bytes as usize).ok()?;
+    if copies
+        .iter()
+        .any(|copy| copy.len() != geometry.size_bytes())
+    {
+        return None;
+    }
+    let [first, mut image, last] = copies;
+    let chunks_of = |copy: &[u8]| chunks(geometry, copy);
+    let (before, between, after) = (chunks_of(&first), chunks_of(&image), chunks_of(&last));
+    let mut new = NewChunks::default();
+    for (offset, chunk) in &after {
+        if before.get(offset) != Some(chunk) {
+            new.add(chunk.writer, chunk.id);
+        }
+    }
+    let page_bytes = geometry.page_size_bytes();
+    for (page_index, first) in first.chunks_exact(page_bytes).enumerate() {
+        let start = page_index * page_bytes;
+        let word = page_word(first);
+        let mut bits = word.bits();
+        for index in (0..word.chunk_count()).filter(|index| word.used_mask() & 1 << index != 0) {
+            let Some(layout) = word.layout() else {
+                continue;
+            };
+            let at = layout.chunk_offset_bytes(page_bytes, index);
+            let offset = start + at;
+            let chunk = before.get(&offset);
+            let is_settled = chunk.is_some_and(|chunk| {
+                [&between, &after]
+                    .iter()
+                    .all(|copy| copy.get(&offset) == Some(chunk))
+                    && !new.include(chunk.writer, chunk.id)
+            });
+            if is_settled {
+                let header = &first[at..at + CHUNK_HEADER_BYTES];
+                image[offset..offset + CHUNK_HEADER_BYTES].copy_from_slice(header);
+            } else {
+                // Two bits for each chunk; zero is free.
+                bits &= !(0b11 << (2 * u32::from(index)));
+            }
+        }
+        image[start..start + 4].copy_from_slice(&bits.to_le_bytes());
+    }
+    Some(image)
+}
+
+fn page_word(page: &[u8]) -> PageWord {
+    let word = page.first_chunk().expect("a page is not empty");
+    PageWord::from_bits(u32::from_le_bytes(*word))
+}
+
+/// Returns the chunks in use, by their offset.
+fn chunks(geometry: Geometry, memory: &[u8]) -> HashMap<usize, Chunk> {
+    let page_bytes = geometry.page_size_bytes();
+    let mut chunks = HashMap::new();
+    for (page_index, page) in memory.chunks_exact(page_bytes).enumerate() {
+        let word = page_word(page);
+        let Some(layout) = word.layout() else {
+            continue;
+        };
+        for index in (0..layout.chunk_count()).filter(|index| word.used_mask() & 1 << index != 0) {
+            let at = layout.chunk_offset_bytes(page_bytes, index);
+            let (id, rest) = page[at..].split_first_chunk().expect("8 bytes of header");
+            let writer = rest.first_chunk().expect("8 bytes of header");
+            let chunk = Chunk {
+                layout,
+                writer: WriterId(u16::from_le_bytes(*writer)),
+                id: ChunkId(u32::from_le_bytes(*id)),
+            };
+            chunks.insert(page_index * page_bytes + at, chunk);
+        }
+    }
+    chunks
+}
+
+/// Makes one image of three copies of a ring's file. Slots that were not in their place all the time
+/// are padding in it.
+pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> Vec<u8> {
+    let [first, mut image, last] = copies;
+    // The process may have added a segment or given one back.
+    let len = first.len().min(image.len()).min(last.len());
+    image.truncate(len);
+    let header = len.min(HEADER_BYTES);
+    image[..header].copy_from_slice(&first[..header]);
+    let slot = |copy: &[u8], at: usize| {
+        let bytes: [u8; SLOT_HEADER_BYTES] = *copy[at..].first_chunk()?;
+        SlotHeader::decode(bytes, (at - HEADER_BYTES) as u32, nonce)
+            .filter(|slot| at + slot.size_bytes() <= len)
+    };
+    let mut new = NewChunks::default();
+    let mut at = HEADER_BYTES;
+    let mut settled = Vec::new();
+    while at + SLOT_HEADER_BYTES <= len {
+        let slots = [slot(&first, at), slot(&image, at), slot(&last, at)];
+        let [before, _, after] = slots;
+        if let Some(after) = after.filter(is_chunk)
+            && !before.is_some_and(|before| is_same(&before, &after))
+        {
+            new.add(after.writer_id, after.chunk_id);
+        }
+        let Some(step) = slots.into_iter().flatten().next() else {
+            // Nothing, or the middle of a slot that was being written.
+            let end = at + SLOT_HEADER_BYTES;
+            image[at..end].fill(0);
+            at = end;
+            continue;
+        };
+        settled.push((at, slots, step));
+        at += step.size_bytes();
+    }
+    for (at, slots, step) in settled {
+        let [before, between, after] = slots;
+        let kept = before.filter(|before| {
+            let others = [between, after];
+            is_chunk(before)
+                && others.iter().all(|other| {
+                    other.is_some_and(|other| is_chunk(&other) && is_same(before, &other))
+                })
+                && !new.include(before.writer_id, before.chunk_id)
+        });
+        let header = kept.unwrap_or(SlotHeader {
+            state: SlotState {
+                payload_bytes: 0,
+                flags: ChunkFlags::NONE,
+                kind: SlotKind::Padding,
+            },
+            ..step
+        });
+        let bytes = header.encode((at - HEADER_BYTES) as u32, nonce);
+        image[at..at + SLOT_HEADER_BYTES].copy_from_slice(&bytes);
+    }
+    image
+}
+
+fn is_chunk(slot: &SlotHeader) -> bool {
+    matches!(slot.state.kind, SlotKind::Chunk { .. })
+}
+
+/// Returns true if two headers are of the same chunk, which may have grown.
+fn is_same(one: &SlotHeader, other: &SlotHeader) -> bool {
+    let key = |slot: &SlotHeader| (slot.writer_id, slot.chunk_id, slot.reserved_bytes);
+    key(one) == key(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONCE: u64 = 7;
+
+    /// A ring with chunks of 16 bytes of payload: writer and id, or `None` for padding.
+    fn ring(slots: &[Option<(u16, u32)>]) -> Vec<u8> {
+        let mut ring = vec![0; HEADER_BYTES];
+        for slot in slots {
+            let offset = ring.len() - HEADER_BYTES;
+            let kind = match slot {
+                Some(_) => SlotKind::Chunk {
+                    is_incomplete: false,
+                    is_aborted: false,
+                },
+                None => SlotKind::Padding,
+            };
+            let (writer, id) = slot.unwrap_or_default();
+            let header = SlotHeader {
+                chunk_id: ChunkId(id),
+                writer_id: WriterId(writer),
+                reserved_bytes: 16,
+                state: SlotState {
+                    payload_bytes: 16,
+                    flags: ChunkFlags::NONE,
+                    kind,
+                },
+            };
+            ring.extend(header.encode(offset as u32, NONCE));
+            ring.extend([id as u8; 16]);
+        }
+        ring
+    }
+
+    /// Returns the chunks in the image of three copies: writer, id and first byte.
+    fn settled(copies: [&[Option<(u16, u32)>]; 3]) -> Vec<(u16, u32, u8)> {
+        let image = settled_ring(copies.map(ring), NONCE);
+        let slots = (HEADER_BYTES..image.len()).step_by(32).filter_map(|at| {
+            let header = *image[at..].first_chunk()?;
+            let header = SlotHeader::decode(header, (at - HEADER_BYTES) as u32, NONCE);
+            let header = header.expect("the chain is whole");
+            is_chunk(&header).then_some((header.writer_id.0, header.chunk_id.0, image[at + 16]))
+        });
+        slots.collect()
+    }
+
+    #[test]
+    fn a_ring_at_rest_stays_as_it_is() {
+        let slots = [Some((1, 5)), None, Some((2, 9))];
+        assert_eq!(settled([&slots; 3]), [(1, 5, 5), (2, 9, 9)]);
+    }
+
+    #[test]
+    fn a_slot_that_was_replaced_is_left_out() {
+        let before = [Some((1, 5)), Some((1, 6))];
+        let after = [Some((1, 7)), Some((1, 6))];
+        for copies in [[&before, &before, &after], [&before, &after, &after]] {
+            assert_eq!(settled([copies[0], copies[1], copies[2]]), [(1, 6, 6)]);
+        }
+    }
+
+    #[test]
+    fn chunks_behind_a_gap_are_left_out() {
+        // While the first copy was made, chunk 6 came to a place that was copied already, and chunk
+        // 7 to one that was not.
+        let first = [None, Some((1, 5)), Some((1, 7)), Some((2, 3))];
+        let last = [Some((1, 6)), Some((1, 5)), Some((1, 7)), Some((2, 3))];
+        assert_eq!(settled([&first, &last, &last]), [(1, 5, 5), (2, 3, 3)]);
+    }
+
+    #[test]
+    fn ids_wrap_around() {
+        assert!(is_before(ChunkId(u32::MAX), ChunkId(0)));
+        assert!(!is_before(ChunkId(1), ChunkId(1)));
+    }
+}
