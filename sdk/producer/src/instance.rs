@@ -80,6 +80,17 @@ pub(crate) struct InstanceStart {
     pub(crate) target: Target,
 }
 
+/// What a thread's state for a data source may need to know.
+#[derive(Debug)]
+pub struct LocalStart {
+    /// The slot of the session.
+    pub slot: usize,
+    /// The generation that began when the instance started.
+    pub generation: u64,
+    /// The progress of the buffer that the packets go to.
+    pub progress: Arc<RingProgress>,
+}
+
 /// The destination of a data source's packets in one session.
 #[derive(Debug)]
 pub(crate) struct Target {
@@ -93,17 +104,21 @@ pub(crate) struct Target {
 }
 
 impl InstanceStart {
-    /// Creates the instance; `local` creates the data source's state. `local` gets the progress of
-    /// the buffer that the packets go to.
-    pub(crate) fn with<L: Any>(self, local: impl FnOnce(Arc<RingProgress>) -> L) -> Box<Instance> {
+    /// Creates the instance; `local` creates the data source's state.
+    pub(crate) fn with<L: Any>(self, local: impl FnOnce(LocalStart) -> L) -> Box<Instance> {
         let Self { slot, target } = self;
+        let start = LocalStart {
+            slot,
+            generation: target.generation,
+            progress: target.progress,
+        };
         let writer = TraceWriter::new(&target.arbiter, target.buffer_id, target.exhausted_policy)
             .with_stall_limit(target.stall_limit);
         Box::new(Instance {
             slot,
             generation: target.generation,
             writer,
-            local: local(target.progress),
+            local: local(start),
         })
     }
 }

@@ -54,7 +54,7 @@ pub use captures::disconnect;
 pub use data_source::{DataSource, TraceContext};
 pub use data_source_state::{DataSourceState, ENABLED};
 pub use data_sources::{activate_triggers, connect, declarations_changed, with_recording};
-pub use instance::Instance;
+pub use instance::{Instance, LocalStart};
 pub use own_data_source::{OwnDataSource, OwnInstance};
 pub use process_producer::ProcessProducer;
 pub use realm::Realm;

@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use crate::answers::{Flushing, Starting, Stopping};
 use crate::data_source_state::{DataSourceState, ENABLED};
-use crate::instance::{AnyInstance, Instance, InstanceStart};
+use crate::instance::{AnyInstance, Instance, InstanceStart, LocalStart};
 use crate::setup::Setup;
 use crate::switches::{Recording, Switches};
 use crate::thread_writers::with_instances;
-use tracezero_core::commit::RingProgress;
 
 /// An instance of a data source of the SDK: the data source in one session.
 pub trait OwnInstance: Send + Sync + 'static {
@@ -26,8 +25,8 @@ pub trait OwnInstance: Send + Sync + 'static {
     /// Applies a changed configuration, an encoded `DataSourceConfig`.
     fn change(&self, config: &[u8]);
 
-    /// Creates the calling thread's state. Its packets go to the buffer of `progress`.
-    fn local(&self, progress: Arc<RingProgress>) -> Self::Local;
+    /// Creates the calling thread's state.
+    fn local(&self, start: LocalStart) -> Self::Local;
 }
 
 /// A data source of the SDK, a `static`.
@@ -122,6 +121,6 @@ impl<I: OwnInstance> AnyInstance for Own<I> {
     }
 
     fn of_thread(self: Arc<Self>, start: InstanceStart) -> Box<Instance> {
-        start.with(|progress| self.0.local(progress))
+        start.with(|start| self.0.local(start))
     }
 }

@@ -49,6 +49,12 @@ impl StateStart {
         is_unchanged || self.holds_after_change(writer, progress)
     }
 
+    /// Returns true if packets of `writer` were lost since this start.
+    #[must_use]
+    pub fn has_losses(&self, writer: &TraceWriter) -> bool {
+        self.losses != writer.loss_mark()
+    }
+
     #[cold]
     #[inline(never)]
     fn holds_after_change(&self, writer: &TraceWriter, progress: &RingProgress) -> bool {

@@ -143,10 +143,16 @@ impl BeginSessions {
     #[inline]
     #[must_use]
     pub fn includes(self, instance: &EventThread) -> bool {
-        if producer::CAPTURES && producer::is_in_other_capture(1 << instance.slot, self.capture()) {
+        self.includes_session(instance.slot, instance.generation)
+    }
+
+    /// Like [`includes`](Self::includes), for the slot and the generation of an instance.
+    #[inline]
+    pub(super) fn includes_session(self, slot: usize, generation: u64) -> bool {
+        if producer::CAPTURES && producer::is_in_other_capture(1 << slot, self.capture()) {
             return false;
         }
-        self.slots() & 1 << instance.slot != 0 && instance.generation <= self.generation
+        self.slots() & 1 << slot != 0 && generation <= self.generation
     }
 
     /// Returns true if the slice must not begin in the session of `instance`: because it has begun

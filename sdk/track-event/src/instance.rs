@@ -1,16 +1,12 @@
 //! The track events data source in one session.
 
-use std::sync::Arc;
-
 use parking_lot::Mutex;
 
 use crate::category_filter::CategoryFilter;
 use crate::event_config::EventConfig;
 use crate::options::EventOptions;
 use crate::sequence::EventSequence;
-use tracezero_core::commit::RingProgress;
-use tracezero_producer::Setup;
-use tracezero_producer::{Instance, OwnInstance};
+use tracezero_producer::{Instance, LocalStart, OwnInstance, Setup};
 
 /// One thread's trace writer and state for the events of one session.
 pub(crate) type EventThread = Instance<EventSequence>;
@@ -40,7 +36,7 @@ impl OwnInstance for EventInstance {
         *self.filter.lock() = EventConfig::decode(config).filter;
     }
 
-    fn local(&self, progress: Arc<RingProgress>) -> EventSequence {
-        EventSequence::new(progress, self.options)
+    fn local(&self, start: LocalStart) -> EventSequence {
+        EventSequence::new(start, self.options)
     }
 }

@@ -30,6 +30,7 @@ mod short_event; // writes such arguments straight into the packet
 mod event_packet; // encodes the whole packet of a short event in one go
 mod unusual_form; // options: other timestamps, thread times, filtered names
 mod sequence; // writes all events of the thread's sequence
+mod slice_list; // lists the open slices of a thread, for readers of a ring
 // The choices of a session.
 mod category_filter; // which categories it records
 mod options; // how its events are encoded

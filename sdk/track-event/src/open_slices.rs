@@ -263,6 +263,14 @@ pub(super) fn remove_by_macro(instance: &EventThread) -> Option<Pieces> {
     })
 }
 
+/// Returns all open slices of this thread. [`give_back`] takes their memory back.
+pub(super) fn all() -> Pieces {
+    OPEN.with(|open| Pieces {
+        inner: open.inside_of_rank(0),
+        is_reversed: false,
+    })
+}
+
 /// Removes slices on top that [`begin!`](crate::begin) began, if no session that has seen their
 /// begin still records.
 fn drop_forgotten() {
@@ -518,20 +526,23 @@ impl OpenSlices {
 
     /// Returns the open slices inside of the slice at `position`, the outermost first.
     fn inside(&self, position: SlicePosition) -> Vec<Piece> {
+        let around = self.at(position).map(|slice| rank(position, &slice));
+        self.inside_of_rank(around.unwrap_or(u32::MAX))
+    }
+
+    /// Returns the open slices with higher ranks, the outermost first.
+    fn inside_of_rank(&self, around: u32) -> Vec<Piece> {
         let mut inner = REST
             .try_with(|rest| Some(mem::take(&mut rest.try_borrow_mut().ok()?.pieces)))
             .ok()
             .flatten()
             .unwrap_or_default();
-        if let Some(slice) = self.at(position) {
-            let around = rank(position, &slice);
-            self.each(|position, slice| {
-                if rank(position, &slice) > around {
-                    inner.push(slice.piece(position));
-                }
-            });
-            inner.sort_unstable_by_key(|piece| piece.rank);
-        }
+        self.each(|position, slice| {
+            if rank(position, &slice) > around {
+                inner.push(slice.piece(position));
+            }
+        });
+        inner.sort_unstable_by_key(|piece| piece.rank);
         inner
     }
 

@@ -6,6 +6,8 @@
 //! that overwrites old packets, it is also started again from time to time
 //! (`producer/state_start.rs`), so that most of the events that are left in the ring can be read.
 //!
+//! From time to time, the sequence also lists the open slices of the thread (`slice_list.rs`).
+//!
 //! An event uses only names and tracks that were defined since the last start. If its writer has
 //! heard of a loss since then, the sequence first starts the state again. So an event only builds
 //! on packets that, as far as its writer knows, readers have.
@@ -22,6 +24,7 @@ use crate::event_packet::put_event;
 use crate::interning::{DefinedNames, NameKind};
 use crate::options::EventOptions;
 use crate::placement::{EventTime, Placement};
+use crate::slice_list::SliceList;
 use crate::track::Track;
 use crate::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
 use tracezero_core::clock::{self, BUILTIN_CLOCK_BOOTTIME};
@@ -30,7 +33,7 @@ use tracezero_core::counter_value::CounterValue;
 use tracezero_core::protos::trace_packet::SequenceFlags;
 use tracezero_core::protos::track_event::Type;
 use tracezero_core::protos::{TracePacket, TrackEvent};
-use tracezero_producer::{StateStart, TraceWriter};
+use tracezero_producer::{LocalStart, StateStart, TraceWriter};
 
 /// A time in the far future: no event comes a short distance after it.
 const FAR_AWAY_NS: u64 = 1 << 63;
@@ -46,6 +49,7 @@ pub struct EventSequence {
     thread: Track,
     /// The progress of the buffer that the packets go to.
     progress: Arc<RingProgress>,
+    slice_list: SliceList,
     /// The start of the incremental state; `None` before the first.
     started_at: Option<StateStart>,
     /// The time from which the next distance counts, on the trace clock. [`FAR_AWAY_NS`] if
@@ -60,12 +64,13 @@ pub struct EventSequence {
 
 impl EventSequence {
     /// Creates the sequence of the calling thread.
-    pub(crate) fn new(progress: Arc<RingProgress>, options: EventOptions) -> Self {
+    pub(crate) fn new(start: LocalStart, options: EventOptions) -> Self {
         let thread = Track::current_thread();
         Self {
+            slice_list: SliceList::new(&start),
             unusual: UnusualForm::new(options, &thread),
             thread,
-            progress,
+            progress: start.progress,
             started_at: None,
             last_timestamp_ns: 0,
             defined: DefinedNames::new(),
@@ -309,6 +314,8 @@ impl EventSequence {
     #[cold]
     #[inline(never)]
     fn start(&mut self, writer: &mut TraceWriter, time: EventTime) -> bool {
+        let last_start = self.started_at.as_ref();
+        let is_list_due = self.slice_list.is_due(last_start, writer, &self.progress);
         self.started_at = Some(StateStart::now(writer, &self.progress));
         self.defined.clear();
         self.described.clear();
@@ -369,6 +376,9 @@ impl EventSequence {
         let form = self.unusual.as_deref();
         if let Some(track) = form.and_then(UnusualForm::thread_time_track).cloned() {
             self.describe(writer, &track);
+        }
+        if is_list_due {
+            self.slice_list.write(writer, &thread, &self.progress);
         }
         true
     }

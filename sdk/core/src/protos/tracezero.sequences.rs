@@ -402,6 +402,271 @@ impl<'a> ReadPositionDecoder<'a> {
         self.message.decoder()
     }
 }
+/// Writer of `tracezero.sequences.OpenSlices`.
+///
+/// The slices that are open on the track of a thread, when the next event of its sequence has been written. Rings that
+/// overwrite have it from time to time, because the begins may be overwritten.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct OpenSlices<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> OpenSlices<'w> {
+    /// Number of field `track_uuid`.
+    pub const TRACK_UUID_FIELD_NUMBER: u32 = 1;
+    /// Number of field `slices`.
+    ///
+    /// The outermost first.
+    pub const SLICES_FIELD_NUMBER: u32 = 2;
+    /// Appends field `track_uuid` (1, uint64).
+    #[inline]
+    pub fn set_track_uuid(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<1>(value);
+        self
+    }
+    /// Appends one element of field `slices` (2, repeated `tracezero.sequences.OpenSlice`).
+    ///
+    /// The outermost first.
+    #[inline]
+    pub fn add_slices<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut OpenSlice<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_slices())
+    }
+    /// Begins one element of field `slices` (2, repeated `tracezero.sequences.OpenSlice`).
+    ///
+    /// The outermost first.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_slices(&mut self) -> OpenSlice<'_> {
+        <OpenSlice<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<2>())
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for OpenSlices<'_> {
+    type At<'w> = OpenSlices<'w>;
+    const NAME: &'static str = "tracezero.sequences.OpenSlices";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> OpenSlices<'_> {
+        OpenSlices { message }
+    }
+}
+/// Decoder of `tracezero.sequences.OpenSlices`.
+///
+/// The slices that are open on the track of a thread, when the next event of its sequence has been written. Rings that
+/// overwrite have it from time to time, because the begins may be overwritten.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct OpenSlicesDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 2>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> OpenSlicesDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            _ => 2,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `track_uuid` (1, uint64).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn track_uuid(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(0)
+    }
+    /// Returns the elements of field `slices` (2, repeated `tracezero.sequences.OpenSlice`). An error ends the iterator.
+    ///
+    /// The outermost first.
+    #[inline]
+    pub fn slices(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<OpenSliceDecoder<'a>, ::protozero::DecodeError>,
+    > + use<'a> {
+        self.message
+            .repeated::<::protozero::types::Bytes>(1, 2)
+            .map(|value| value.map(OpenSliceDecoder::new))
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `tracezero.sequences.OpenSlice`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct OpenSlice<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> OpenSlice<'w> {
+    /// Number of field `begin_ns`.
+    ///
+    /// In nanoseconds on the trace clock.
+    pub const BEGIN_NS_FIELD_NUMBER: u32 = 1;
+    /// Number of field `name`.
+    pub const NAME_FIELD_NUMBER: u32 = 2;
+    /// Number of field `category`.
+    pub const CATEGORY_FIELD_NUMBER: u32 = 3;
+    /// Number of field `flow_id`.
+    pub const FLOW_ID_FIELD_NUMBER: u32 = 4;
+    /// Appends field `begin_ns` (1, uint64).
+    ///
+    /// In nanoseconds on the trace clock.
+    #[inline]
+    pub fn set_begin_ns(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<1>(value);
+        self
+    }
+    /// Appends field `name` (2, string).
+    #[inline]
+    pub fn set_name(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<2>(value);
+        self
+    }
+    /// Appends field `category` (3, string).
+    #[inline]
+    pub fn set_category(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<3>(value);
+        self
+    }
+    /// Appends field `flow_id` (4, fixed64).
+    #[inline]
+    pub fn set_flow_id(&mut self, value: u64) -> &mut Self {
+        self.message.append_fixed64::<4>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for OpenSlice<'_> {
+    type At<'w> = OpenSlice<'w>;
+    const NAME: &'static str = "tracezero.sequences.OpenSlice";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> OpenSlice<'_> {
+        OpenSlice { message }
+    }
+}
+/// Decoder of `tracezero.sequences.OpenSlice`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct OpenSliceDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 4>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> OpenSliceDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            3 => 2,
+            4 => 3,
+            _ => 4,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 4, slot_of),
+        }
+    }
+    /// Returns the last value of field `begin_ns` (1, uint64).
+    ///
+    /// In nanoseconds on the trace clock.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn begin_ns(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(0)
+    }
+    /// Returns the last value of field `name` (2, string).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn name(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(1)
+    }
+    /// Returns the last value of field `category` (3, string).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn category(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(2)
+    }
+    /// Returns the last value of field `flow_id` (4, fixed64).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn flow_id(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Fixed64>(3)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
 /// Writer of `tracezero.sequences.SequenceAccounts`.
 #[derive(Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
@@ -1018,6 +1283,8 @@ pub trait TracePacketExt {
     const RECORDING_BOUNDARY_FIELD_NUMBER: u32 = 1_991;
     /// Number of field `read_positions`.
     const READ_POSITIONS_FIELD_NUMBER: u32 = 1_992;
+    /// Number of field `open_slices`.
+    const OPEN_SLICES_FIELD_NUMBER: u32 = 1_993;
     /// Appends field `sequence_accounts` (1990, `tracezero.sequences.SequenceAccounts`).
     fn sequence_accounts<R>(
         &mut self,
@@ -1045,6 +1312,15 @@ pub trait TracePacketExt {
     ///
     /// The message ends when the returned writer is dropped.
     fn begin_read_positions(&mut self) -> ReadPositions<'_>;
+    /// Appends field `open_slices` (1993, `tracezero.sequences.OpenSlices`).
+    fn open_slices<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut OpenSlices<'_>) -> R,
+    ) -> R;
+    /// Begins field `open_slices` (1993, `tracezero.sequences.OpenSlices`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    fn begin_open_slices(&mut self) -> OpenSlices<'_>;
 }
 impl TracePacketExt for crate::protos::TracePacket<'_> {
     #[inline]
@@ -1092,6 +1368,21 @@ impl TracePacketExt for crate::protos::TracePacket<'_> {
             self.as_message_mut().begin_nested::<1_992>(),
         )
     }
+    #[inline]
+    fn open_slices<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut OpenSlices<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_open_slices())
+    }
+    #[inline]
+    fn begin_open_slices(&mut self) -> OpenSlices<'_> {
+        <OpenSlices<
+            '_,
+        > as ::protozero::Writer>::from_message(
+            self.as_message_mut().begin_nested::<1_993>(),
+        )
+    }
 }
 /// Reads extension fields of `perfetto.protos.TracePacket`.
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
@@ -1129,6 +1420,17 @@ pub trait TracePacketDecoderExt<'a> {
         ::core::option::Option<ReadPositionsDecoder<'a>>,
         ::protozero::DecodeError,
     >;
+    /// Returns the last value of field `open_slices` (1993, `tracezero.sequences.OpenSlices`).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    fn open_slices(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<OpenSlicesDecoder<'a>>,
+        ::protozero::DecodeError,
+    >;
 }
 impl<'a> TracePacketDecoderExt<'a> for crate::protos::TracePacketDecoder<'a> {
     #[inline]
@@ -1163,6 +1465,17 @@ impl<'a> TracePacketDecoderExt<'a> for crate::protos::TracePacketDecoder<'a> {
         self.as_decoder()
             .last::<::protozero::types::Bytes>(1_992)
             .map(|value| value.map(ReadPositionsDecoder::new))
+    }
+    #[inline]
+    fn open_slices(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<OpenSlicesDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.as_decoder()
+            .last::<::protozero::types::Bytes>(1_993)
+            .map(|value| value.map(OpenSlicesDecoder::new))
     }
 }
 /// Types nested in `tracezero.sequences.RecordingBoundary`.

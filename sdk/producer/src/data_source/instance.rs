@@ -29,7 +29,7 @@ impl<D: DataSource> AnyInstance for D {
     fn change(&self, _: &[u8]) {}
 
     fn of_thread(self: Arc<Self>, start: InstanceStart) -> Box<Instance> {
-        start.with(|progress| LocalState::new(self, progress))
+        start.with(|start| LocalState::new(self, start.progress))
     }
 }
 

@@ -1,0 +1,85 @@
+//! Lists the open slices of a thread in the trace.
+//!
+//! A ring overwrites the begins of long slices. So a sequence that goes to a ring lists the open
+//! slices of its thread once in each quarter of a lap, and after a loss. A reader of the ring's
+//! content then knows all slices that are open, however old they are. `tracezero inspect` prints
+//! them. Perfetto's tools skip the list.
+//!
+//! The list is true once the event is written that the sequence has started its state for: a slice
+//! that the event begins is in the list, one that it ends is not.
+
+use crate::open_slices;
+use crate::track::Track;
+use tracezero_core::commit::RingProgress;
+use tracezero_core::protos::sequences::TracePacketExt as _;
+use tracezero_producer::{LocalStart, StateStart, TraceWriter};
+
+/// The maximum number of slices in a list. Further ones, which are the innermost, are left out.
+const SLICES_MAX: usize = 256;
+
+/// The lists of one sequence.
+#[derive(Debug)]
+pub(super) struct SliceList {
+    slot: usize,
+    generation: u64,
+    /// The value of [`RingProgress::parts`] at the last list.
+    written_at_parts: u64,
+}
+
+impl SliceList {
+    pub(super) fn new(start: &LocalStart) -> Self {
+        Self {
+            slot: start.slot,
+            generation: start.generation,
+            written_at_parts: start.progress.parts(),
+        }
+    }
+
+    /// Returns true if a list must be written with the start after `last_start`. The first start of
+    /// a sequence needs none, because no slice of its session is open.
+    pub(super) fn is_due(
+        &self,
+        last_start: Option<&StateStart>,
+        writer: &TraceWriter,
+        progress: &RingProgress,
+    ) -> bool {
+        last_start.is_some_and(|start| {
+            let parts = progress.parts() - self.written_at_parts;
+            parts >= RingProgress::QUARTER || start.has_losses(writer)
+        })
+    }
+
+    /// Writes the list of the calling thread, whose track is `thread`.
+    pub(super) fn write(
+        &mut self,
+        writer: &mut TraceWriter,
+        thread: &Track,
+        progress: &RingProgress,
+    ) {
+        self.written_at_parts = progress.parts();
+        let open = open_slices::all();
+        let slices = open.inner.iter();
+        let slices = slices.filter(|it| it.begun.includes_session(self.slot, self.generation));
+        writer.trace_packet(|packet| {
+            packet.open_slices(|out| {
+                out.set_track_uuid(thread.uuid());
+                for slice in slices.take(SLICES_MAX) {
+                    let names = slice.site.names();
+                    let name = match slice.name.as_str() {
+                        "" => names.name,
+                        name => name,
+                    };
+                    out.add_slices(|out| {
+                        out.set_begin_ns(slice.begun_at_ns);
+                        out.set_name(name);
+                        out.set_category(names.category);
+                        if let Some(flow) = &slice.flow {
+                            out.set_flow_id(flow.id());
+                        }
+                    });
+                }
+            });
+        });
+        open_slices::give_back(open);
+    }
+}
