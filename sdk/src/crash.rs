@@ -1,4 +1,4 @@
-//! Traces of processes that were killed.
+//! Traces of processes that were killed, or are stuck.
 //!
 //! A session whose configuration is [`crash_safe`](crate::TraceConfig::crash_safe) keeps what it
 //! records in *crash files*: its buffers, and the shared memory with the packets that threads have
@@ -34,6 +34,12 @@
 //! # fn main() {}
 //! ```
 //!
+//! # Processes that are stuck
+//!
+//! A process with crash files can be looked into from outside while it runs, or is stuck in a
+//! deadlock, or is stopped: `tracezero inspect PID` prints its open spans, and
+//! [`LivingProcess`] reads its trace. The example `deadlock` does so.
+//!
 //! # What survives what
 //!
 //! | event | crash files in memory (tmpfs) | crash files on a disk |
@@ -53,4 +59,6 @@
 pub use tracezero_core::crash_files::{CrashFilesError, default_directory};
 #[cfg(feature = "recovery")]
 #[doc(inline)]
-pub use tracezero_crash::{Leftover, RecoverError, RecoveredTrace, leftovers};
+pub use tracezero_crash::{
+    Leftover, LiveTrace, LivingProcess, RecoverError, RecoveredTrace, leftovers, living,
+};

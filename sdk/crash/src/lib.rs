@@ -37,3 +37,4 @@ pub use leftover::{Leftover, leftovers};
 pub use living::{LiveTrace, LivingProcess, living};
 pub use process_files::RecoveredTrace;
 pub use tracezero_core::crash_files::default_directory;
+pub use tracezero_service::SequenceAccount;

@@ -16,7 +16,7 @@ use tracezero_core::shm::ABANDONED_FRAGMENT_SIZE;
 use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
 
 use crate::memory::PRODUCER;
-use crate::settled::settled_ring;
+use crate::settled::{settled_ring, zero_bytes};
 
 /// The number of bytes that are read from the file at once. At least the size of a slot.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -171,7 +171,8 @@ impl Walk<'_> {
             let header = header.filter(|it| it.size_bytes() as u64 <= u64::from(end - offset));
             let Some(header) = header else {
                 if bytes == [0; SLOT_HEADER_BYTES] {
-                    offset += ALIGNMENT.max(self.zero_bytes(offset));
+                    let rest = &self.window[(offset - self.window_start) as usize..];
+                    offset += ALIGNMENT.max(zero_bytes(rest) as u32);
                 } else {
                     self.damaged_bytes += u64::from(ALIGNMENT);
                     offset += ALIGNMENT;
@@ -182,16 +183,6 @@ impl Walk<'_> {
             offset += header.size_bytes() as u32;
         }
         Ok(())
-    }
-
-    /// Returns a number of bytes from `offset` on that are zero, so that memory that was never used
-    /// is passed over quickly.
-    fn zero_bytes(&self, offset: u32) -> u32 {
-        const BLOCK: usize = 4096;
-        let window = &self.window[(offset - self.window_start) as usize..];
-        let blocks = window.chunks_exact(BLOCK);
-        let zeros = blocks.take_while(|block| *block == [0; BLOCK]);
-        (zeros.count() * BLOCK) as u32
     }
 
     fn commit_slot(&mut self, offset: u32, header: &SlotHeader) -> io::Result<()> {

@@ -161,7 +161,10 @@ pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> Vec<u8> {
         }
         let Some(step) = slots.into_iter().flatten().next() else {
             // Nothing, or the middle of a slot that was being written.
-            let end = at + SLOT_HEADER_BYTES;
+            let copies = [&*first, &*image, &*last];
+            let unused = copies.map(|copy| zero_bytes(&copy[at..]));
+            let unused = unused.into_iter().min().unwrap_or(0);
+            let end = at + unused.max(SLOT_HEADER_BYTES);
             image[at..end].fill(0);
             at = end;
             continue;
@@ -191,6 +194,15 @@ pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> Vec<u8> {
         image[at..at + SLOT_HEADER_BYTES].copy_from_slice(&bytes);
     }
     image
+}
+
+/// Returns a number of bytes that `bytes` begins with and that are zero, so that memory that was never
+/// used is passed over quickly.
+pub(crate) fn zero_bytes(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 4096;
+    let blocks = bytes.chunks_exact(BLOCK);
+    let zeros = blocks.take_while(|block| *block == [0; BLOCK]);
+    zeros.count() * BLOCK
 }
 
 fn is_chunk(slot: &SlotHeader) -> bool {

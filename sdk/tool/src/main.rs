@@ -1,4 +1,4 @@
-//! The command `tracezero`: inspects, checks, converts, merges and recovers traces.
+//! The command `tracezero`: checks, converts, merges and recovers traces, and inspects processes.
 //!
 //! Commands read traces packet by packet, so files may be of any size. `merge`, and `view` with
 //! `--from` or `--to`, read a trace twice; the others read it once.
@@ -9,6 +9,7 @@ mod compress; // compresses packets, and unpacks them
 mod error; // errors that end a command
 mod flamegraph; // draws where time goes
 mod input; // reads a file or the standard input
+mod inspect; // prints what a process is in the middle of
 mod merge; // merges traces
 mod outline; // prints what happened, without times and ids
 mod output; // writes the standard output and files
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Inspects, checks, converts, merges and recovers Perfetto traces.
+/// Inspects, checks, converts, merges and recovers Perfetto traces, and looks into processes.
 ///
 /// Traces are read packet by packet, so files may be of any size; `-` is the standard input. Damage
 /// in a file is reported on the standard error, and the rest of the file is read.
@@ -54,6 +55,7 @@ enum Command {
     Decompress(compress::DecompressArgs),
     View(view::Args),
     Recover(recover::Args),
+    Inspect(inspect::Args),
 }
 
 /// The result of a command that ran to its end.
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Decompress(args) => compress::decompress(&args),
         Command::View(args) => view::run(&args),
         Command::Recover(args) => recover::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
     };
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

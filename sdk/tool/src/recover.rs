@@ -1,9 +1,11 @@
-//! Makes traces of what killed processes left behind.
+//! Makes traces of the crash files of processes.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use tracezero_crash::{Leftover, RecoverError, RecoveredTrace, default_directory, leftovers};
+use tracezero_crash::{
+    Leftover, LivingProcess, RecoverError, RecoveredTrace, default_directory, leftovers, living,
+};
 
 use crate::Outcome;
 use crate::error::ToolError;
@@ -34,6 +36,66 @@ pub(crate) struct Args {
     /// Remove the crash files of each process whose traces were written
     #[arg(long)]
     delete: bool,
+    /// Take copies of what processes record that still run, instead
+    #[arg(long, conflicts_with = "delete")]
+    live: bool,
+}
+
+/// A process that recorded, or still records.
+enum Found {
+    Dead(Leftover),
+    Living(LivingProcess),
+}
+
+impl Found {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Dead(process) => process.path(),
+            Self::Living(process) => process.path(),
+        }
+    }
+
+    fn process_name(&self) -> &str {
+        match self {
+            Self::Dead(process) => process.process_name(),
+            Self::Living(process) => process.process_name(),
+        }
+    }
+
+    fn pid(&self) -> u32 {
+        match self {
+            Self::Dead(process) => process.pid(),
+            Self::Living(process) => process.pid(),
+        }
+    }
+
+    fn started(&self) -> SystemTime {
+        match self {
+            Self::Dead(process) => process.started(),
+            Self::Living(process) => process.started(),
+        }
+    }
+
+    fn session_count(&self) -> usize {
+        match self {
+            Self::Dead(process) => process.session_count(),
+            Self::Living(process) => process.session_count(),
+        }
+    }
+
+    /// Writes the only trace into `file`, or all traces into `directory`.
+    fn write(
+        &self,
+        file: Option<&Path>,
+        directory: &Path,
+    ) -> Result<Vec<RecoveredTrace>, RecoverError> {
+        match (self, file) {
+            (Self::Dead(process), Some(file)) => Ok(vec![process.recover_session(0, file)?]),
+            (Self::Living(process), Some(file)) => Ok(vec![process.copy_session(0, file)?]),
+            (Self::Dead(process), None) => process.recover_into(directory),
+            (Self::Living(process), None) => process.copy_into(directory),
+        }
+    }
 }
 
 impl From<RecoverError> for ToolError {
@@ -43,9 +105,15 @@ impl From<RecoverError> for ToolError {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
-    let found = find(&args.folders)?;
+    let found = find(&args.folders, args.live)?;
     if found.is_empty() {
-        eprintln!("no killed process has left crash files");
+        eprintln!(
+            "{}",
+            match args.live {
+                true => "no process that runs has crash files",
+                false => "no killed process has left crash files",
+            }
+        );
         return Ok(Outcome::Fine);
     }
     if args.list {
@@ -55,35 +123,42 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let mut outcome = Outcome::Fine;
     let file = output_file(args.output.as_deref(), &found)?;
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
-    for leftover in found {
-        let traces = match file {
-            Some(file) => vec![leftover.recover_session(0, file)?],
-            None => leftover.recover_into(&directory)?,
-        };
-        for trace in traces {
+    for process in found {
+        for trace in process.write(file, &directory)? {
             report(&trace);
             if !trace.damages.is_empty() {
                 outcome = Outcome::Findings;
             }
         }
-        if args.delete {
+        if let Found::Dead(leftover) = process
+            && args.delete
+        {
             leftover.delete()?;
         }
     }
     Ok(outcome)
 }
 
-/// Returns what dead processes left in these folders and directories.
-fn find(folders: &[PathBuf]) -> Result<Vec<Leftover>, ToolError> {
+/// Returns the processes in these folders and directories: dead ones, or living ones.
+fn find(folders: &[PathBuf], are_living: bool) -> Result<Vec<Found>, ToolError> {
+    let in_directory = |directory: &Path| -> Result<Vec<Found>, RecoverError> {
+        Ok(match are_living {
+            true => living(directory)?.into_iter().map(Found::Living).collect(),
+            false => leftovers(directory)?.into_iter().map(Found::Dead).collect(),
+        })
+    };
     if folders.is_empty() {
-        return Ok(leftovers(default_directory())?);
+        return Ok(in_directory(&default_directory())?);
     }
     let mut found = Vec::new();
     for folder in folders {
         if folder.join("meta").exists() {
-            found.push(Leftover::open(folder)?);
+            found.push(match are_living {
+                true => Found::Living(LivingProcess::open(folder)?),
+                false => Found::Dead(Leftover::open(folder)?),
+            });
         } else if folder.is_dir() {
-            found.extend(leftovers(folder)?);
+            found.extend(in_directory(folder)?);
         } else {
             return Err(ToolError::Usage(format!(
                 "{} is not a directory",
@@ -97,14 +172,14 @@ fn find(folders: &[PathBuf]) -> Result<Vec<Leftover>, ToolError> {
 /// Returns the file for the only trace, or `None` if `output` names a directory.
 fn output_file<'a>(
     output: Option<&'a Path>,
-    found: &[Leftover],
+    found: &[Found],
 ) -> Result<Option<&'a Path>, ToolError> {
     let is_directory =
         |path: &&Path| path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
     let Some(file) = output.filter(|path| !is_directory(path)) else {
         return Ok(None);
     };
-    let sessions: usize = found.iter().map(Leftover::session_count).sum();
+    let sessions: usize = found.iter().map(Found::session_count).sum();
     if sessions != 1 {
         return Err(ToolError::Usage(format!(
             "{} sessions do not fit into one file; name a directory: -o {}/",
@@ -115,17 +190,17 @@ fn output_file<'a>(
     Ok(Some(file))
 }
 
-fn list(found: &[Leftover]) -> std::io::Result<()> {
+fn list(found: &[Found]) -> std::io::Result<()> {
     let mut table = Table::new(&["process", "folder"], &["pid", "started", "sessions"]);
-    for leftover in found {
-        let age = SystemTime::now().duration_since(leftover.started());
+    for process in found {
+        let age = SystemTime::now().duration_since(process.started());
         let age = age.map_or(0, |age| age.as_nanos() as u64);
         table.row([
-            leftover.process_name().to_owned(),
-            leftover.path().display().to_string(),
-            leftover.pid().to_string(),
+            process.process_name().to_owned(),
+            process.path().display().to_string(),
+            process.pid().to_string(),
             format!("{} ago", duration(age)),
-            leftover.session_count().to_string(),
+            process.session_count().to_string(),
         ]);
     }
     table.print(&mut stdout())

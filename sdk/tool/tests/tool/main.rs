@@ -7,6 +7,7 @@ mod check;
 mod damaged; // files that are not traces, or are damaged
 mod flamegraph;
 mod help; // --help, --version and exit statuses
+mod inspect; // processes that are stuck
 mod merge;
 mod outline;
 mod output; // files that commands must not overwrite
