@@ -80,7 +80,7 @@ struct Rest {
     details_len: usize,
     /// A buffer for the slices inside of a slice that ends.
     pieces: Vec<Piece>,
-    /// Buffers for [`OpenSlices::renumber`].
+    /// Buffers for [`OpenSlices::renumber`] and [`each`].
     ranks: Vec<(u32, SlicePosition)>,
     positions: Vec<u32>,
 }
@@ -96,6 +96,20 @@ struct OpenSlice {
     begun: BeginSessions,
     site: &'static CallSite,
     began: BeginStamp,
+}
+
+/// An open slice, for a list of all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listed<'a> {
+    /// The sessions that have seen the begin of the slice.
+    pub(super) begun: BeginSessions,
+    pub(super) site: &'static CallSite,
+    /// The time when the slice began, on the trace clock.
+    pub(super) begun_at_ns: u64,
+    /// The name, as in [`Piece::name`].
+    pub(super) name: &'a str,
+    /// The flow, as in [`Piece::flow`].
+    pub(super) flow: Option<Flow>,
 }
 
 /// The time when a slice began, on the trace clock, and two flags.
@@ -263,12 +277,44 @@ pub(super) fn remove_by_macro(instance: &EventThread) -> Option<Pieces> {
     })
 }
 
-/// Returns all open slices of this thread. [`give_back`] takes their memory back.
-pub(super) fn all() -> Pieces {
-    OPEN.with(|open| Pieces {
-        inner: open.inside_of_rank(0),
-        is_reversed: false,
-    })
+/// Calls `visit` for all open slices of this thread, the outermost first.
+pub(super) fn each(mut visit: impl FnMut(Listed<'_>)) {
+    OPEN.with(|open| {
+        let memory = REST.try_with(|rest| Some(mem::take(&mut rest.try_borrow_mut().ok()?.ranks)));
+        // Fails on a thread that is ending.
+        let Ok(Some(mut ranks)) = memory else {
+            return;
+        };
+        open.each(|position, slice| ranks.push((rank(position, &slice), position)));
+        ranks.sort_unstable_by_key(|(rank, _)| *rank);
+        for &(_, position) in &ranks {
+            let Some(slice) = open.at(position) else {
+                continue;
+            };
+            let listed = Listed {
+                begun: slice.begun,
+                site: slice.site,
+                begun_at_ns: slice.began.0 & BeginStamp::TIME,
+                name: "",
+                flow: None,
+            };
+            let with_details = with_details(position, slice, |details| {
+                visit(Listed {
+                    name: &details.name,
+                    flow: details.flow,
+                    ..listed
+                });
+            });
+            if with_details.is_none() {
+                visit(listed);
+            }
+        }
+        ranks.clear();
+        let _ = REST.try_with(|rest| {
+            rest.try_borrow_mut().ok()?.ranks = ranks;
+            Some(())
+        });
+    });
 }
 
 /// Removes slices on top that [`begin!`](crate::begin) began, if no session that has seen their
@@ -526,23 +572,20 @@ impl OpenSlices {
 
     /// Returns the open slices inside of the slice at `position`, the outermost first.
     fn inside(&self, position: SlicePosition) -> Vec<Piece> {
-        let around = self.at(position).map(|slice| rank(position, &slice));
-        self.inside_of_rank(around.unwrap_or(u32::MAX))
-    }
-
-    /// Returns the open slices with higher ranks, the outermost first.
-    fn inside_of_rank(&self, around: u32) -> Vec<Piece> {
         let mut inner = REST
             .try_with(|rest| Some(mem::take(&mut rest.try_borrow_mut().ok()?.pieces)))
             .ok()
             .flatten()
             .unwrap_or_default();
-        self.each(|position, slice| {
-            if rank(position, &slice) > around {
-                inner.push(slice.piece(position));
-            }
-        });
-        inner.sort_unstable_by_key(|piece| piece.rank);
+        if let Some(slice) = self.at(position) {
+            let around = rank(position, &slice);
+            self.each(|position, slice| {
+                if rank(position, &slice) > around {
+                    inner.push(slice.piece(position));
+                }
+            });
+            inner.sort_unstable_by_key(|piece| piece.rank);
+        }
         inner
     }
 

@@ -8,10 +8,10 @@
 //! The list is true once the event is written that the sequence has started its state for: a slice
 //! that the event begins is in the list, one that it ends is not.
 
-use crate::open_slices;
+use crate::open_slices::{self, Listed};
 use crate::track::Track;
 use tracezero_core::commit::RingProgress;
-use tracezero_core::protos::sequences::TracePacketExt as _;
+use tracezero_core::protos::sequences::{OpenSlices, TracePacketExt as _};
 use tracezero_producer::{LocalStart, StateStart, TraceWriter};
 
 /// The maximum number of slices in a list. Further ones, which are the innermost, are left out.
@@ -57,29 +57,33 @@ impl SliceList {
         progress: &RingProgress,
     ) {
         self.written_at_parts = progress.parts();
-        let open = open_slices::all();
-        let slices = open.inner.iter();
-        let slices = slices.filter(|it| it.begun.includes_session(self.slot, self.generation));
         writer.trace_packet(|packet| {
             packet.open_slices(|out| {
                 out.set_track_uuid(thread.uuid());
-                for slice in slices.take(SLICES_MAX) {
-                    let names = slice.site.names();
-                    let name = match slice.name.as_str() {
-                        "" => names.name,
-                        name => name,
-                    };
-                    out.add_slices(|out| {
-                        out.set_begin_ns(slice.begun_at_ns);
-                        out.set_name(name);
-                        out.set_category(names.category);
-                        if let Some(flow) = &slice.flow {
-                            out.set_flow_id(flow.id());
-                        }
-                    });
-                }
+                let mut room = SLICES_MAX;
+                open_slices::each(|slice| {
+                    if room > 0 && slice.begun.includes_session(self.slot, self.generation) {
+                        room -= 1;
+                        write_slice(&slice, out);
+                    }
+                });
             });
         });
-        open_slices::give_back(open);
     }
+}
+
+fn write_slice(slice: &Listed<'_>, out: &mut OpenSlices<'_>) {
+    let names = slice.site.names();
+    let name = match slice.name {
+        "" => names.name,
+        name => name,
+    };
+    out.add_slices(|out| {
+        out.set_begin_ns(slice.begun_at_ns);
+        out.set_name(name);
+        out.set_category(names.category);
+        if let Some(flow) = &slice.flow {
+            out.set_flow_id(flow.id());
+        }
+    });
 }
