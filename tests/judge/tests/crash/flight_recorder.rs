@@ -12,7 +12,7 @@ use support::wait_for;
 use tracezero::FlightRecorder;
 use tracezero::crash::leftovers;
 
-use crate::program::{DIRECTORY, crash_directory, write_packet};
+use crate::program::{DIRECTORY, Kind, crash_directory, write_packet};
 
 /// The number of packets before the request.
 const BEFORE: u64 = 100;
@@ -32,7 +32,7 @@ fn is_killed_while_a_snapshot_waits() {
         .directory(env::temp_dir())
         .start()
         .unwrap();
-    (1..=BEFORE).for_each(|number| write_packet(0, number));
+    (1..=BEFORE).for_each(|number| write_packet(Kind::LargeRing, 0, number));
     let _saving = recorder
         .snapshot("slow")
         .after(Duration::from_secs(3600))
@@ -45,7 +45,7 @@ fn is_killed_while_a_snapshot_waits() {
         .path()
         .join("s0");
     wait_for(|| session.join("part0").exists().then_some(())).expect("the part is taken");
-    (1..=AFTER).for_each(|number| write_packet(0, BEFORE + number));
+    (1..=AFTER).for_each(|number| write_packet(Kind::LargeRing, 0, BEFORE + number));
     kill_process(getpid(), Signal::KILL).unwrap();
 }
 
@@ -99,7 +99,7 @@ fn recovers_its_last_run() {
         .on_saved(|name, outcome| println!("{name}: {}", outcome.is_ok()))
         .start()
         .unwrap();
-    write_packet(0, 1);
+    write_packet(Kind::LargeRing, 0, 1);
     kill_process(getpid(), Signal::KILL).unwrap();
 }
 

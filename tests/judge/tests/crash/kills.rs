@@ -13,7 +13,7 @@ const KILLS: &str = "TRACEZERO_KILLS";
 
 #[test]
 fn no_finished_packet_is_lost_by_a_kill() {
-    let kills = env::var(KILLS).map_or(25, |kills| kills.parse().unwrap());
+    let kills = env::var(KILLS).map_or(20, |kills| kills.parse().unwrap());
     thread::scope(|scope| {
         for kind in Kind::ALL {
             scope.spawn(move || (0..kills).for_each(|index| kill_once(kind, index)));
@@ -26,10 +26,9 @@ fn kill_once(kind: Kind, index: u32) {
     let program = Program::start(kind, &directory);
     // A random time is the test itself.
     let random = RandomState::new().hash_one(index);
-    let limit_us = if kind == Kind::Streaming {
-        40_000
-    } else {
-        8_000
+    let limit_us = match kind {
+        Kind::Streaming | Kind::LongPackets => 40_000,
+        _ => 8_000,
     };
     thread::sleep(Duration::from_micros(random % limit_us));
     let reported = program.kill();

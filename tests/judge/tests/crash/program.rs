@@ -39,19 +39,22 @@ pub enum Kind {
     Discard,
     /// A ring that is streamed into a file.
     Streaming,
+    /// A ring with packets of 1 MiB, each of which takes hundreds of chunks.
+    LongPackets,
 }
 
 impl Kind {
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::LargeRing,
         Self::SmallRing,
         Self::Discard,
         Self::Streaming,
+        Self::LongPackets,
     ];
 
     fn config(self) -> TraceConfig {
         let buffer = match self {
-            Self::LargeRing => BufferConfig::ring(64 * 1024),
+            Self::LargeRing | Self::LongPackets => BufferConfig::ring(64 * 1024),
             Self::SmallRing => BufferConfig::ring(512),
             Self::Discard => BufferConfig::discard(2048),
             Self::Streaming => BufferConfig::ring(4096).grow_to(64 * 1024),
@@ -90,16 +93,16 @@ fn records_until_it_is_killed() {
         for thread_number in 0..THREADS {
             thread::Builder::new()
                 .name(format!("writer {thread_number}"))
-                .spawn_scoped(scope, move || record(thread_number))
+                .spawn_scoped(scope, move || record(kind, thread_number))
                 .unwrap();
         }
     });
 }
 
-fn record(thread_number: u32) {
+fn record(kind: Kind, thread_number: u32) {
     let pipe = rustix::stdio::stdout();
     for number in 1_u64.. {
-        write_packet(thread_number, number);
+        write_packet(kind, thread_number, number);
         let report = (number << 8 | u64::from(thread_number)).to_le_bytes();
         // One write, so that reports of threads do not mix. Nobody reads them after a test failed.
         if rustix::io::write(pipe, &report).is_err() {
@@ -109,22 +112,24 @@ fn record(thread_number: u32) {
 }
 
 /// Writes a numbered packet.
-pub fn write_packet(thread_number: u32, number: u64) {
+pub fn write_packet(kind: Kind, thread_number: u32, number: u64) {
     Numbered::trace(|cx| {
         cx.packet(|packet| {
             packet.for_testing(|event| {
                 event.set_seq_value(thread_number);
                 event.set_counter(number);
-                event.set_str(&text(thread_number, number));
+                event.set_str(&text(kind, thread_number, number));
             });
         });
     });
 }
 
 /// Returns the text of a packet: mostly short, 1 in 50 of several chunks.
-pub fn text(thread_number: u32, number: u64) -> String {
+pub fn text(kind: Kind, thread_number: u32, number: u64) -> String {
     let mixed = (number + u64::from(thread_number)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    let len = if mixed.is_multiple_of(50) {
+    let len = if kind == Kind::LongPackets {
+        1 << 20
+    } else if mixed.is_multiple_of(50) {
         mixed % 20_000
     } else {
         mixed % 300

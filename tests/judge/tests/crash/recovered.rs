@@ -33,7 +33,7 @@ fn check_trace(kind: Kind, trace: &RecoveredTrace, reported: &Reported) {
         let event = packet.for_testing();
         let (thread, number) = (event.seq_value(), event.counter());
         assert!(
-            event.str() == text(thread, number),
+            event.str() == text(kind, thread, number),
             "{thread}: {number} is damaged"
         );
         numbers.entry(thread).or_default().push(number);
@@ -55,7 +55,7 @@ fn check_trace(kind: Kind, trace: &RecoveredTrace, reported: &Reported) {
         let (Some(&first), Some(&last), Some(account)) = (numbers.first(), numbers.last(), account)
         else {
             assert!(
-                last_reported == 0 || [Kind::SmallRing, Kind::Discard].contains(&kind),
+                last_reported == 0 || ![Kind::LargeRing, Kind::Streaming].contains(&kind),
                 "{thread}: nothing"
             );
             continue;
@@ -64,7 +64,9 @@ fn check_trace(kind: Kind, trace: &RecoveredTrace, reported: &Reported) {
             Kind::LargeRing | Kind::Streaming => {
                 assert_eq!((first, is_full), (1, false), "{account}");
             }
-            Kind::SmallRing => assert!(first == 1 || is_full, "{account}"),
+            Kind::SmallRing | Kind::LongPackets => {
+                assert!(first == 1 || is_full, "{account}");
+            }
             Kind::Discard => assert_eq!(first, 1, "{account}"),
         }
         if kind != Kind::Discard || !is_full {
