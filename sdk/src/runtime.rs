@@ -21,7 +21,7 @@ use tracezero_core::shm::{Geometry, shared_memory};
 use tracezero_producer::{self as producer, Arbiter, ArbiterConfig, ProcessProducer, Realm};
 use tracezero_service::trace_buffer::ClientIdentity;
 use tracezero_service::{CentralBuffer, Limits, Machine, Service};
-use tracezero_track_event::{TRACK_EVENT, connect_libraries};
+use tracezero_track_event::TRACK_EVENT;
 
 /// How long the timer thread sleeps at most while no timer is set.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -58,7 +58,7 @@ impl Runtime {
         static MAKING: Mutex<()> = Mutex::new(());
         // Connect libraries before `forked_child::enter`: a thread inside the tracer registers no
         // call sites.
-        connect_libraries();
+        tracezero_track_event::connect();
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let _guard = MAKING.lock();
         let runtime = match RUNTIME.get() {

@@ -8,7 +8,8 @@ use tracezero_core::crash_files::is_of_this_process;
 
 use crate::error::RecoverError;
 use crate::folder::process_folders;
-use crate::process_files::{ProcessFiles, RecoveredTrace};
+use crate::process_files::ProcessFiles;
+use crate::recovered_trace::RecoveredTrace;
 
 /// Returns what dead processes left in a directory, oldest first: the folders that contain sessions.
 /// A directory that does not exist contains none. Folders of living processes, and those that

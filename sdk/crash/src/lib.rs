@@ -26,6 +26,7 @@ mod folder; // lists a folder
 mod leftover; // folders of dead processes
 mod living; // folders of living processes
 mod process_files; // the folder of a process
+mod recovered_trace; // what is known of a trace that was made
 mod memory; // chunks in the shared memory
 mod ring; // slots of a ring
 mod settled; // copies of what changes meanwhile
@@ -35,6 +36,6 @@ mod session; // all buffers of a session, and the trace of them
 pub use error::RecoverError;
 pub use leftover::{Leftover, leftovers};
 pub use living::{LiveTrace, LivingProcess, living};
-pub use process_files::RecoveredTrace;
+pub use recovered_trace::RecoveredTrace;
 pub use tracezero_core::crash_files::default_directory;
 pub use tracezero_service::SequenceAccount;

@@ -11,7 +11,8 @@ use tracezero_service::SequenceAccount;
 
 use crate::error::RecoverError;
 use crate::folder::process_folders;
-use crate::process_files::{ProcessFiles, RecoveredTrace};
+use crate::process_files::ProcessFiles;
+use crate::recovered_trace::RecoveredTrace;
 use crate::session::FoundSession;
 
 /// Returns the living processes that have crash files in a directory, oldest first. A directory that

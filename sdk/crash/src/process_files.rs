@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracezero_core::crash_files::format::Meta;
 use tracezero_core::crash_files::{MEMORY_FILE, META_FILE};
-use tracezero_service::SequenceAccount;
 
 use crate::error::RecoverError;
 use crate::folder::{create_directory, entries, open_file, read_file};
 use crate::memory::{DeadMemory, writer_rows};
+use crate::recovered_trace::RecoveredTrace;
 use crate::session::{FoundSession, Process};
 use crate::settled::settled_memory;
 
@@ -26,33 +26,6 @@ pub(crate) struct ProcessFiles {
     sessions: Vec<PathBuf>,
     /// True if the process may change its files meanwhile.
     is_living: bool,
-}
-
-/// A trace that was recovered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RecoveredTrace {
-    /// The trace file.
-    pub path: PathBuf,
-    /// The size of the file.
-    pub size_bytes: u64,
-    /// The number of packets of writers.
-    pub packets: u64,
-    /// The number of track events.
-    pub events: u64,
-    /// What became of the packets of each sequence.
-    pub sequences: Vec<SequenceAccount>,
-    /// What is damaged in the files, each as a text. A kill damages nothing.
-    pub damages: Vec<String>,
-}
-
-impl RecoveredTrace {
-    /// Returns the number of packets that the process began and that are not in the trace.
-    #[must_use]
-    pub fn lost_packets(&self) -> u64 {
-        let lost = |account: &SequenceAccount| account.begun - account.read;
-        self.sequences.iter().map(lost).sum()
-    }
 }
 
 impl ProcessFiles {

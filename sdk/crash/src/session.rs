@@ -15,7 +15,7 @@ use tracezero_service::{RecordingState, RecoveredBuffer, RecoveredCounts, write_
 use crate::error::RecoverError;
 use crate::folder::{entries, open_file, read_file};
 use crate::memory::{DeadMemory, PRODUCER, totals_of};
-use crate::process_files::RecoveredTrace;
+use crate::recovered_trace::RecoveredTrace;
 use crate::ring::RingFile;
 use crate::trace_part::TracePart;
 

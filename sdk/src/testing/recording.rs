@@ -15,7 +15,7 @@ use tracezero_core::ids::SessionId;
 use tracezero_core::shm::Geometry;
 use tracezero_producer::{self as producer, Realm};
 use tracezero_service::{SessionOwner, SessionRequest};
-use tracezero_track_event::{TRACK_EVENT, connect_libraries};
+use tracezero_track_event::TRACK_EVENT;
 
 /// The size of a capture's shared memory. It has chunks for 2,848 threads at once. Pages that are
 /// never used cost nothing.
@@ -38,7 +38,7 @@ impl CaptureSession {
         let recording = Arc::new(config.recording()?);
         // Connect libraries before `forked_child::enter`: a thread inside the tracer registers no
         // call sites.
-        connect_libraries();
+        tracezero_track_event::connect();
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let geometry = Geometry::new(SIZE_BYTES, PAGE_SIZE_BYTES).map_err(Error::SharedMemory)?;
         let realm = Realm::of_new_capture();

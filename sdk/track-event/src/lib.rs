@@ -53,6 +53,7 @@ mod call_site_events; // the methods of call sites that record events
 mod async_span; // spans of futures
 mod future; // futures with a span
 mod encoded; // events whose arguments were encoded earlier
+mod connect; // connects the parts below with each other, and with libraries
 mod library_events; // events of libraries that depend on `tracezero-events`
 
 pub use altered::AlteredCounts;
@@ -63,13 +64,14 @@ pub use async_span::{AsyncSpan, EndingSpan};
 pub use call_site::CallSite;
 pub use category::{Category, CategorySwitch};
 pub use category_filter::CategoryFilter;
+pub use connect::connect;
 pub use counter_track::CounterTrack;
 pub use data_source::{TRACK_EVENT, declare_event_schema, known_categories};
 pub use event::{Arg, EndOf, EventPart, EventParts, EventWriter, Fields, Through};
 pub use event_config::EventConfig;
 pub use flow::Flow;
 pub use future::{TraceFuture, Traced, TracedWithEnd};
-pub use library_events::{connect_libraries, library_recorder};
+pub use library_events::library_recorder;
 pub use open_slices::OPEN_SPANS_MAX;
 pub use placement::Placement;
 pub use quantity::Unit;

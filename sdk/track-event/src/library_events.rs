@@ -24,7 +24,7 @@ use tracezero_core::protos::DebugAnnotation;
 use tracezero_producer as producer;
 
 /// Starts to record the events of libraries, in the sessions that choose their categories.
-pub fn connect_libraries() {
+pub(super) fn connect_libraries() {
     static CONNECT: Once = Once::new();
     CONNECT.call_once(|| {
         // The error is ignored: it says that the program has other recorders, and they record the

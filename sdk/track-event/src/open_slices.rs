@@ -33,6 +33,7 @@ use crate::flow::Flow;
 use crate::instance::EventThread;
 use crate::pieces::{self, Piece, Pieces};
 use crate::placement::EventTime;
+use crate::slice_list::Listed;
 
 /// The number of slices of a thread that need no heap.
 const SHALLOW: usize = 32;
@@ -80,7 +81,7 @@ struct Rest {
     details_len: usize,
     /// A buffer for the slices inside of a slice that ends.
     pieces: Vec<Piece>,
-    /// Buffers for [`OpenSlices::renumber`] and [`each`].
+    /// Buffers for [`OpenSlices::renumber`] and [`each_in_session`].
     ranks: Vec<(u32, SlicePosition)>,
     positions: Vec<u32>,
 }
@@ -96,20 +97,6 @@ struct OpenSlice {
     begun: BeginSessions,
     site: &'static CallSite,
     began: BeginStamp,
-}
-
-/// An open slice, for a list of all.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Listed<'a> {
-    /// The sessions that have seen the begin of the slice.
-    pub(super) begun: BeginSessions,
-    pub(super) site: &'static CallSite,
-    /// The time when the slice began, on the trace clock.
-    pub(super) begun_at_ns: u64,
-    /// The name, as in [`Piece::name`].
-    pub(super) name: &'a str,
-    /// The flow, as in [`Piece::flow`].
-    pub(super) flow: Option<Flow>,
 }
 
 /// The time when a slice began, on the trace clock, and two flags.
@@ -277,39 +264,49 @@ pub(super) fn remove_by_macro(instance: &EventThread) -> Option<Pieces> {
     })
 }
 
-/// Calls `visit` for all open slices of this thread, the outermost first.
-pub(super) fn each(mut visit: impl FnMut(Listed<'_>)) {
+/// Calls `visit` for all open slices of this thread that a session has seen, the outermost first.
+/// The slot and the generation of its instance name the session.
+pub(super) fn each_in_session(slot: usize, generation: u64, visit: &mut dyn FnMut(Listed<'_>)) {
     OPEN.with(|open| {
         let memory = REST.try_with(|rest| Some(mem::take(&mut rest.try_borrow_mut().ok()?.ranks)));
         // Fails on a thread that is ending.
         let Ok(Some(mut ranks)) = memory else {
             return;
         };
-        open.each(|position, slice| ranks.push((rank(position, &slice), position)));
+        open.each(|position, slice| {
+            if slice.begun.includes_session(slot, generation) {
+                ranks.push((rank(position, &slice), position));
+            }
+        });
         ranks.sort_unstable_by_key(|(rank, _)| *rank);
         for &(_, position) in &ranks {
             let Some(slice) = open.at(position) else {
                 continue;
             };
+            let names = slice.site.names();
             let listed = Listed {
-                begun: slice.begun,
-                site: slice.site,
                 begun_at_ns: slice.began.0 & BeginStamp::TIME,
-                name: "",
+                name: names.name,
+                category: names.category,
                 flow: None,
             };
-            let with_details = with_details(position, slice, |details| {
+            let detailed = with_details(position, slice, |details| {
+                let name = match &*details.name {
+                    "" => listed.name,
+                    name => name,
+                };
                 visit(Listed {
-                    name: &details.name,
+                    name,
                     flow: details.flow,
                     ..listed
                 });
             });
-            if with_details.is_none() {
+            if detailed.is_none() {
                 visit(listed);
             }
         }
         ranks.clear();
+        // Not needed on a thread that is ending.
         let _ = REST.try_with(|rest| {
             rest.try_borrow_mut().ok()?.ranks = ranks;
             Some(())

@@ -8,7 +8,9 @@
 //! The list is true once the event is written that the sequence has started its state for: a slice
 //! that the event begins is in the list, one that it ends is not.
 
-use crate::open_slices::{self, Listed};
+use std::sync::OnceLock;
+
+use crate::flow::Flow;
 use crate::track::Track;
 use tracezero_core::commit::RingProgress;
 use tracezero_core::protos::sequences::{OpenSlices, TracePacketExt as _};
@@ -16,6 +18,26 @@ use tracezero_producer::{LocalStart, StateStart, TraceWriter};
 
 /// The maximum number of slices in a list. Further ones, which are the innermost, are left out.
 const SLICES_MAX: usize = 256;
+
+/// Calls the function that it is given for each open slice of the calling thread that a session has
+/// seen, the outermost first. The slot and the generation of its instance name the session.
+pub(super) type OpenSlicesOfThread = fn(usize, u64, &mut dyn FnMut(Listed<'_>));
+
+/// The stack of open slices. `connect.rs` sets it: the stack is above this module, since its slices
+/// are written by sequences.
+pub(super) static OPEN_SLICES: OnceLock<OpenSlicesOfThread> = OnceLock::new();
+
+/// An open slice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listed<'a> {
+    /// The time when the slice began, on the trace clock.
+    pub(super) begun_at_ns: u64,
+    pub(super) name: &'a str,
+    /// The names of its categories, separated by commas.
+    pub(super) category: &'static str,
+    /// A flow that joins the slice with others.
+    pub(super) flow: Option<Flow>,
+}
 
 /// The lists of one sequence.
 #[derive(Debug)]
@@ -61,8 +83,11 @@ impl SliceList {
             packet.open_slices(|out| {
                 out.set_track_uuid(thread.uuid());
                 let mut room = SLICES_MAX;
-                open_slices::each(|slice| {
-                    if room > 0 && slice.begun.includes_session(self.slot, self.generation) {
+                let Some(each_open) = OPEN_SLICES.get() else {
+                    return;
+                };
+                each_open(self.slot, self.generation, &mut |slice| {
+                    if room > 0 {
                         room -= 1;
                         write_slice(&slice, out);
                     }
@@ -73,15 +98,10 @@ impl SliceList {
 }
 
 fn write_slice(slice: &Listed<'_>, out: &mut OpenSlices<'_>) {
-    let names = slice.site.names();
-    let name = match slice.name {
-        "" => names.name,
-        name => name,
-    };
     out.add_slices(|out| {
         out.set_begin_ns(slice.begun_at_ns);
-        out.set_name(name);
-        out.set_category(names.category);
+        out.set_name(slice.name);
+        out.set_category(slice.category);
         if let Some(flow) = &slice.flow {
             out.set_flow_id(flow.id());
         }

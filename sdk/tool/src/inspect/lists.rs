@@ -6,7 +6,7 @@ use tracezero_core::protos::TracePacketDecoder;
 use tracezero_core::protos::sequences::TracePacketDecoderExt as _;
 use tracezero_reader::Packet;
 
-use super::spans::OpenSpan;
+use super::open_span::OpenSpan;
 
 /// The open slices of a thread.
 #[derive(Debug)]

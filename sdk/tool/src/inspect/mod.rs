@@ -1,6 +1,7 @@
 //! Prints what a process is in the middle of.
 
 mod lists; // lists of open slices that threads have written
+mod open_span; // an open span
 mod process; // what the system says of a process and its threads
 mod report; // prints the tree
 mod spans; // the spans that are open at the end of a trace

@@ -6,8 +6,9 @@ use std::io::{self, Write};
 use tracezero_core::clock;
 use tracezero_reader::{TrackId, TrackKind};
 
+use super::open_span::OpenSpan;
 use super::process::ProcessInfo;
-use super::spans::{OpenSpan, OpenSpans};
+use super::spans::OpenSpans;
 use crate::table::printable;
 use crate::tracks::TrackPaths;
 use crate::units::{duration, plural};

@@ -10,6 +10,7 @@ use tracezero_reader::{
 };
 
 use super::lists::{SliceList, WaitingLists};
+use super::open_span::OpenSpan;
 
 /// The maximum length of the arguments of a span.
 const ARGS_MAX_BYTES: usize = 200;
@@ -17,19 +18,6 @@ const ARGS_MAX_BYTES: usize = 200;
 const DEPTH_MAX: usize = 4096;
 /// The maximum number of flows whose polls are counted.
 const FLOWS_MAX: usize = 1 << 20;
-
-/// A span that has begun and not ended.
-#[derive(Clone, Debug, Default)]
-pub(super) struct OpenSpan {
-    pub(super) begin_ns: u64,
-    pub(super) name: String,
-    /// The arguments; empty if there are none, or if only a list has the span.
-    pub(super) args: String,
-    /// The flow that the span is part of, for polls of futures.
-    pub(super) flow_id: Option<u64>,
-    /// True if a list has named the span, and its begin was not read.
-    pub(super) is_listed: bool,
-}
 
 /// A track.
 #[derive(Clone, Debug, Default)]

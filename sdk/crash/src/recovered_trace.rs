@@ -1,0 +1,32 @@
+//! A trace that was made of crash files.
+
+use std::path::PathBuf;
+
+use tracezero_service::SequenceAccount;
+
+/// A trace that was recovered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecoveredTrace {
+    /// The trace file.
+    pub path: PathBuf,
+    /// The size of the file.
+    pub size_bytes: u64,
+    /// The number of packets of writers.
+    pub packets: u64,
+    /// The number of track events.
+    pub events: u64,
+    /// What became of the packets of each sequence.
+    pub sequences: Vec<SequenceAccount>,
+    /// What is damaged in the files, each as a text. A kill damages nothing.
+    pub damages: Vec<String>,
+}
+
+impl RecoveredTrace {
+    /// Returns the number of packets that the process began and that are not in the trace.
+    #[must_use]
+    pub fn lost_packets(&self) -> u64 {
+        let lost = |account: &SequenceAccount| account.begun - account.read;
+        self.sequences.iter().map(lost).sum()
+    }
+}
