@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::time::SystemTime;
 
-use tracezero_core::crash_files::is_of_this_process;
+use tracezero_core::crash_files::{boot_id, is_of_this_process};
 
 use crate::error::RecoverError;
 use crate::folder::process_folders;
@@ -93,6 +93,13 @@ impl Leftover {
     #[must_use]
     pub fn started(&self) -> SystemTime {
         self.files.started()
+    }
+
+    /// Returns true if the machine was started again since the process recorded. Its files are on a
+    /// disk, then, and may lack what was not on the disk when the machine ended.
+    #[must_use]
+    pub fn is_of_earlier_boot(&self) -> bool {
+        boot_id().is_ok_and(|boot_id| boot_id != self.files.meta.boot_id)
     }
 
     /// Returns the number of sessions that were not finished.

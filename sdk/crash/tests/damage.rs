@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use support::Folder;
 use support::crash_files::{FILES, PACKETS, leave_crash_files};
-use tracezero_core::crash_files::format::{HEADER_BYTES, Output};
+use tracezero_core::crash_files::format::{HEADER_BYTES, Meta, Output};
 use tracezero_core::protos::{TraceDecoder, TracePacketDecoder};
 use tracezero_crash::{Leftover, RecoverError, RecoveredTrace};
 
@@ -161,4 +161,21 @@ fn a_session_that_is_a_link_is_not_recovered() {
     fs::rename(files.join("s0"), &elsewhere).unwrap();
     symlink(&elsewhere, files.join("s0")).unwrap();
     assert_eq!(Leftover::open(&files).unwrap().session_count(), 0);
+}
+
+#[test]
+fn files_of_an_earlier_boot_are_recovered_and_marked() {
+    let folder = Folder::empty();
+    let files = leave_crash_files(folder.path());
+    assert!(!Leftover::open(&files).unwrap().is_of_earlier_boot());
+    let path = files.join("meta");
+    let mut bytes = fs::read(&path).unwrap();
+    let mut meta = Meta::decode(&bytes).unwrap();
+    meta.boot_id[0] ^= 1;
+    bytes[..HEADER_BYTES].copy_from_slice(&meta.encode());
+    fs::write(&path, bytes).unwrap();
+    assert!(Leftover::open(&files).unwrap().is_of_earlier_boot());
+    let (trace, numbers) = recover(&files).unwrap();
+    assert_eq!(trace.damages, [] as [&str; 0]);
+    assert!(numbers.into_iter().eq(0..u64::from(PACKETS)));
 }

@@ -83,6 +83,10 @@ impl Found {
         }
     }
 
+    fn is_of_earlier_boot(&self) -> bool {
+        matches!(self, Self::Dead(process) if process.is_of_earlier_boot())
+    }
+
     /// Writes the only trace into `file`, or all traces into `directory`.
     fn write(
         &self,
@@ -124,6 +128,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let file = output_file(args.output.as_deref(), &found)?;
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     for process in found {
+        if process.is_of_earlier_boot() {
+            eprintln!(
+                "{}: from before the machine was started again; the end may be missing",
+                process.path().display()
+            );
+        }
         for trace in process.write(file, &directory)? {
             report(&trace);
             if !trace.damages.is_empty() {

@@ -217,7 +217,12 @@ fn random_nonce() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-fn boot_id() -> io::Result<[u8; 16]> {
+/// Returns the kernel's random id of this boot.
+///
+/// # Errors
+///
+/// If `/proc` cannot be read.
+pub fn boot_id() -> io::Result<[u8; 16]> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     let mut id = [0; 16];

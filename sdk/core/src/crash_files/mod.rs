@@ -44,7 +44,9 @@ mod writer_rows; // the counters of writers, in a file or in memory
 
 pub use directory::default_directory;
 pub use error::CrashFilesError;
-pub use folder::{FOLDER_SUFFIX, MEMORY_FILE, META_FILE, ProcessFolder, is_of_this_process};
+pub use folder::{
+    FOLDER_SUFFIX, MEMORY_FILE, META_FILE, ProcessFolder, boot_id, is_of_this_process,
+};
 pub use ring_file::{FileSegment, RingFile};
 pub use session_folder::{OUTPUT_FILE, PART_PREFIX, PREAMBLE_FILE, PartFile, SessionFolder};
 pub use writer_rows::{Row, WriterRows};
