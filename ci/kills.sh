@@ -2,7 +2,7 @@
 # usage: ci/kills.sh [KILLS]
 #
 # Runs the test that kills a program with crash files at random moments, KILLS times (default: 250)
-# for each of four kinds of sessions, in a release build. Every packet that the program had reported
+# for each of five kinds of sessions, in a release build. Every packet that the program had reported
 # must be in the recovered trace once. The usual run of the tests has 100 kills.
 set -euo pipefail
 cd "$(dirname "$0")/.."

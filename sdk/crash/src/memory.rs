@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tracezero_core::coordination::{PacketCounts, WriterTotals};
 use tracezero_core::crash_files::format::{HEADER_BYTES, Meta, ROW_BYTES, WriterRow};
-use tracezero_core::ids::{BufferId, ProducerId, WriterId};
+use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::{ChunkPlace, Geometry, PageWord, ServiceMemory};
 use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
 
@@ -82,12 +82,14 @@ impl DeadMemory {
     }
 
     /// Commits the chunks that writers of a buffer had not handed over, or whose copy was not
-    /// finished. Of chunks that writers were filling, only finished packets.
+    /// finished. Of chunks that writers were filling, only finished packets. Leaves out chunks that
+    /// are not newer than those in the ring.
     pub(crate) fn commit_to(
         &mut self,
         target: BufferId,
         buffer: &mut TraceBuffer,
         client: ClientIdentity,
+        is_newer: impl Fn(WriterId, ChunkId) -> bool,
     ) {
         let mut payload = Vec::new();
         for page_index in 0..self.memory.geometry().page_count() {
@@ -101,7 +103,8 @@ impl DeadMemory {
                 let Some(scraped) = self.memory.scrape(place, &mut payload) else {
                     continue;
                 };
-                if self.targets.get(&scraped.writer_id) != Some(&target) {
+                let is_target = self.targets.get(&scraped.writer_id) == Some(&target);
+                if !is_target || !is_newer(scraped.writer_id, scraped.chunk_id) {
                     continue;
                 }
                 buffer.commit_chunk(&UntrustedChunk {

@@ -4,6 +4,7 @@
 //! So a walk goes from header to header; where there is none, it goes on at the next aligned offset
 //! that has one.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::os::unix::fs::FileExt as _;
@@ -11,12 +12,12 @@ use std::os::unix::fs::FileExt as _;
 use tracezero_core::crash_files::format::{
     HEADER_BYTES, Place, RingHeader, SLOT_HEADER_BYTES, SlotHeader, SlotKind, ring_words,
 };
-use tracezero_core::ids::BufferId;
+use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::ABANDONED_FRAGMENT_SIZE;
 use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
 
 use crate::memory::PRODUCER;
-use crate::settled::{settled_ring, zero_bytes};
+use crate::settled::{is_before, settled_ring, zero_bytes};
 
 /// The number of bytes that are read from the file at once. At least the size of a slot.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -116,12 +117,13 @@ impl RingFile {
         self.size_bytes
     }
 
-    /// Commits all chunks of the ring to `buffer`, oldest first. Returns the number of bytes that
-    /// are damaged.
+    /// Commits all chunks of the ring to `buffer`, oldest first, and notes the newest one of each
+    /// writer. Returns the number of bytes that are damaged.
     pub(crate) fn commit_to(
         &self,
         buffer: &mut TraceBuffer,
         client: ClientIdentity,
+        newest: &mut HashMap<WriterId, ChunkId>,
     ) -> io::Result<u64> {
         let cursor = self.place.offset_bytes.min(self.size_bytes);
         let cursor = cursor - cursor % SLOT_HEADER_BYTES as u32;
@@ -133,6 +135,7 @@ impl RingFile {
             ring: self,
             buffer,
             client,
+            newest,
             window: Vec::new(),
             window_start: 0,
             damaged_bytes: 0,
@@ -147,6 +150,7 @@ struct Walk<'a> {
     ring: &'a RingFile,
     buffer: &'a mut TraceBuffer,
     client: ClientIdentity,
+    newest: &'a mut HashMap<WriterId, ChunkId>,
     /// A part of the file, from `window_start` on.
     window: Vec<u8>,
     window_start: u32,
@@ -207,6 +211,13 @@ impl Walk<'_> {
             let room = usize::from(header.reserved_bytes).max(payload.len());
             payload.resize(room, 0);
             fragments = fragments.saturating_add(1);
+        }
+        let newest = self
+            .newest
+            .entry(header.writer_id)
+            .or_insert(header.chunk_id);
+        if is_before(*newest, header.chunk_id) {
+            *newest = header.chunk_id;
         }
         self.buffer.commit_chunk(&UntrustedChunk {
             producer_id: PRODUCER,

@@ -1,6 +1,6 @@
 //! The session of a dead process, and the trace of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -17,6 +17,7 @@ use crate::folder::{entries, open_file, read_file};
 use crate::memory::{DeadMemory, PRODUCER, totals_of};
 use crate::recovered_trace::RecoveredTrace;
 use crate::ring::RingFile;
+use crate::settled::is_before;
 use crate::trace_part::TracePart;
 
 /// The largest preamble that is read as a whole. A session that writes a clock snapshot each second
@@ -213,8 +214,9 @@ fn buffer_of(
             sequence_ids.push((writer_id, sequence_id));
         }
     }
+    let mut newest = HashMap::new();
     for ring in rings {
-        match ring.commit_to(&mut buffer, client) {
+        match ring.commit_to(&mut buffer, client, &mut newest) {
             Ok(0) => {}
             Ok(bytes) => damages.push(format!("{bytes} bytes of a ring are damaged")),
             Err(error) => damages.push(format!("a ring could not be read: {error}")),
@@ -224,7 +226,14 @@ fn buffer_of(
     let id = rings.last().map_or(BufferId(0), |ring| ring.buffer_id);
     // A full buffer had discarded what is in the memory.
     if let Some(memory) = process.memory.as_mut().filter(|_| !is_sealed) {
-        memory.commit_to(id, &mut buffer, client);
+        // A dead process may have scraped a chunk into the ring, and filled more of it. Of a living
+        // one, the memory was copied before the ring.
+        let is_living = process.is_living;
+        let is_newer = |writer, chunk_id| {
+            let newest = newest.get(&writer).filter(|_| is_living);
+            newest.is_none_or(|newest| is_before(*newest, chunk_id))
+        };
+        memory.commit_to(id, &mut buffer, client, is_newer);
     }
     Ok(RecoveredBuffer {
         buffer,

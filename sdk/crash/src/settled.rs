@@ -6,19 +6,21 @@
 //! are named by their writer and id, and no id comes twice, so a chunk cannot have left its place and
 //! come back.
 //!
-//! The memory is copied before the rings. So a chunk that has left the memory is in its ring.
+//! The memory is copied before the rings. So a chunk that has left the memory has come to its ring. If
+//! the copy of a ring has a chunk of a writer, chunks of the copy of the memory up to that one are
+//! left out: the ring had them later, or has overwritten them.
 //!
 //! A copy takes time, so it may have a writer's newer chunk and lack the one before. For each writer,
 //! chunks from the first one on that only the last copy has are left out: what remains of the writer
 //! has no gap, as if the process had been killed then.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tracezero_core::crash_files::format::{
-    HEADER_BYTES, Meta, SLOT_HEADER_BYTES, SlotHeader, SlotKind, SlotState,
+    HEADER_BYTES, Meta, Place, SLOT_HEADER_BYTES, SlotHeader, SlotKind, ring_words,
 };
 use tracezero_core::ids::{ChunkId, WriterId};
-use tracezero_core::shm::{ChunkFlags, Geometry, PageLayout, PageWord};
+use tracezero_core::shm::{Geometry, PageLayout, PageWord};
 
 /// The size of a chunk's header.
 const CHUNK_HEADER_BYTES: usize = 8;
@@ -42,7 +44,7 @@ impl NewChunks {
 }
 
 /// Compares ids, which wrap around.
-fn is_before(id: ChunkId, other: ChunkId) -> bool {
+pub(crate) fn is_before(id: ChunkId, other: ChunkId) -> bool {
     (id.0.wrapping_sub(other.0) as i32) < 0
 }
 
@@ -134,8 +136,8 @@ fn chunks(geometry: Geometry, memory: &[u8]) -> HashMap<usize, Chunk> {
     chunks
 }
 
-/// Makes one image of three copies of a ring's file. Slots that were not in their place all the time
-/// are padding in it.
+/// Makes one image of three copies of a ring's file. Where a slot was not in its place all the time,
+/// the image is zero.
 pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> Vec<u8> {
     let [first, mut image, last] = copies;
     // The process may have added a segment or given one back.
@@ -143,57 +145,73 @@ pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> Vec<u8> {
     image.truncate(len);
     let header = len.min(HEADER_BYTES);
     image[..header].copy_from_slice(&first[..header]);
+    settle_place(&mut image);
+    let copies = [&first[..len], &image, &last[..len]];
+    let [before, between, after] = [0, 1, 2].map(|own| slots(copies, own, nonce));
+    let is_in = |copy: &BTreeMap<usize, SlotHeader>, at: usize, slot: &SlotHeader| {
+        copy.get(&at).is_some_and(|other| is_same(slot, other))
+    };
+    let mut new = NewChunks::default();
+    for (&at, slot) in &after {
+        if !is_in(&before, at, slot) {
+            new.add(slot.writer_id, slot.chunk_id);
+        }
+    }
+    let settled = before.iter().filter(|&(&at, slot)| {
+        is_in(&between, at, slot)
+            && is_in(&after, at, slot)
+            && !new.include(slot.writer_id, slot.chunk_id)
+    });
+    let mut end = header;
+    for (&at, slot) in settled {
+        image[end..at].fill(0);
+        // In the first copy, less of the chunk may have been valid.
+        let bytes = slot.encode((at - HEADER_BYTES) as u32, nonce);
+        image[at..at + SLOT_HEADER_BYTES].copy_from_slice(&bytes);
+        end = at + slot.size_bytes();
+    }
+    image[end..].fill(0);
+    image
+}
+
+/// Returns the chunks in the ring of which `copies[own]` is a copy, by their offset in the file.
+fn slots(copies: [&[u8]; 3], own: usize, nonce: u64) -> BTreeMap<usize, SlotHeader> {
+    let len = copies[own].len();
     let slot = |copy: &[u8], at: usize| {
-        let bytes: [u8; SLOT_HEADER_BYTES] = *copy[at..].first_chunk()?;
+        let bytes = *copy[at..].first_chunk()?;
         SlotHeader::decode(bytes, (at - HEADER_BYTES) as u32, nonce)
             .filter(|slot| at + slot.size_bytes() <= len)
     };
-    let mut new = NewChunks::default();
+    let mut slots = BTreeMap::new();
     let mut at = HEADER_BYTES;
-    let mut settled = Vec::new();
     while at + SLOT_HEADER_BYTES <= len {
-        let slots = [slot(&first, at), slot(&image, at), slot(&last, at)];
-        let [before, _, after] = slots;
-        if let Some(after) = after.filter(is_chunk)
-            && !before.is_some_and(|before| is_same(&before, &after))
-        {
-            new.add(after.writer_id, after.chunk_id);
-        }
-        let Some(step) = slots.into_iter().flatten().next() else {
-            // Nothing, or the middle of a slot that was being written.
-            let copies = [&*first, &*image, &*last];
-            let unused = copies.map(|copy| zero_bytes(&copy[at..]));
-            let unused = unused.into_iter().min().unwrap_or(0);
-            let end = at + unused.max(SLOT_HEADER_BYTES);
-            image[at..end].fill(0);
-            at = end;
+        if let Some(found) = slot(copies[own], at) {
+            if is_chunk(&found) {
+                slots.insert(at, found);
+            }
+            at += found.size_bytes();
             continue;
+        }
+        // A slot was being written here. The bytes in it may look like a header of long ago, so go on
+        // behind the slot that another copy has here.
+        let others = copies.iter().filter_map(|copy| slot(copy, at));
+        let step = others.map(|slot| slot.size_bytes()).next();
+        at += step.unwrap_or_else(|| zero_bytes(&copies[own][at..]).max(SLOT_HEADER_BYTES));
+    }
+    slots
+}
+
+/// Names no place that is being written: each slot of the image is whole by its own header. What was
+/// being written when the header was copied may be in the copy, and newer chunks behind it.
+fn settle_place(image: &mut [u8]) {
+    let at = 8 * ring_words::PLACE;
+    if let Some(word) = image.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        let place = Place {
+            size_bytes: 0,
+            ..Place::of_word(u64::from_le_bytes(*word))
         };
-        settled.push((at, slots, step));
-        at += step.size_bytes();
+        *word = place.to_word().to_le_bytes();
     }
-    for (at, slots, step) in settled {
-        let [before, between, after] = slots;
-        let kept = before.filter(|before| {
-            let others = [between, after];
-            is_chunk(before)
-                && others.iter().all(|other| {
-                    other.is_some_and(|other| is_chunk(&other) && is_same(before, &other))
-                })
-                && !new.include(before.writer_id, before.chunk_id)
-        });
-        let header = kept.unwrap_or(SlotHeader {
-            state: SlotState {
-                payload_bytes: 0,
-                flags: ChunkFlags::NONE,
-                kind: SlotKind::Padding,
-            },
-            ..step
-        });
-        let bytes = header.encode((at - HEADER_BYTES) as u32, nonce);
-        image[at..at + SLOT_HEADER_BYTES].copy_from_slice(&bytes);
-    }
-    image
 }
 
 /// Returns a number of bytes that `bytes` begins with and that are zero, so that memory that was never
@@ -217,6 +235,9 @@ fn is_same(one: &SlotHeader, other: &SlotHeader) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tracezero_core::crash_files::format::SlotState;
+    use tracezero_core::shm::ChunkFlags;
+
     use super::*;
 
     const NONCE: u64 = 7;
@@ -255,9 +276,8 @@ mod tests {
         let image = settled_ring(copies.map(ring), NONCE);
         let slots = (HEADER_BYTES..image.len()).step_by(32).filter_map(|at| {
             let header = *image[at..].first_chunk()?;
-            let header = SlotHeader::decode(header, (at - HEADER_BYTES) as u32, NONCE);
-            let header = header.expect("the chain is whole");
-            is_chunk(&header).then_some((header.writer_id.0, header.chunk_id.0, image[at + 16]))
+            let header = SlotHeader::decode(header, (at - HEADER_BYTES) as u32, NONCE)?;
+            Some((header.writer_id.0, header.chunk_id.0, image[at + 16]))
         });
         slots.collect()
     }

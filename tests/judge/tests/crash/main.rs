@@ -6,6 +6,7 @@ mod ends; // other ends than kills
 mod flight_recorder; // a flight recorder that is killed
 mod kills; // kills at random moments
 mod leftovers; // folders of processes that live, end, fork or were killed
+mod live; // copies of what a living process records
 mod no_room; // directories that cannot have crash files
 mod program; // the program that is killed
 mod recovered; // what must hold for a recovered trace
