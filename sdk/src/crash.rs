@@ -38,7 +38,7 @@
 //!
 //! A process with crash files can be looked into from outside while it runs, or is stuck in a
 //! deadlock, or is stopped: `tracezero inspect PID` prints its open spans, and
-//! [`LivingProcess`] reads its trace. The example `deadlock` does so.
+//! `LivingProcess` (with the feature `recovery`) reads its trace. The example `deadlock` does so.
 //!
 //! # What survives what
 //!

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracezero_core::crash_files::format::Meta;
 use tracezero_core::crash_files::{MEMORY_FILE, META_FILE};
+use tracezero_core::shm::layout::MEMORY_SIZE_MAX_BYTES;
 
 use crate::error::RecoverError;
 use crate::folder::{create_directory, entries, open_file, read_file};
@@ -134,7 +135,8 @@ impl ProcessFiles {
         self.file.read_exact_at(&mut meta, 0).map_err(io())?;
         let rows = writer_rows(&meta);
         let memory_path = self.path.join(MEMORY_FILE);
-        let memory_bytes = u64::from(self.meta.memory_size_bytes);
+        let memory_bytes = self.meta.memory_size_bytes as usize;
+        let memory_bytes = memory_bytes.min(MEMORY_SIZE_MAX_BYTES) as u64;
         let read = || read_file(&memory_path, memory_bytes).ok();
         let memory = if self.is_living {
             let copies = || Some([read()?, read()?, read()?]);

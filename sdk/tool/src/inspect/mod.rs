@@ -7,10 +7,10 @@ mod report; // prints the tree
 mod spans; // the spans that are open at the end of a trace
 
 use std::fs;
-use std::io::{Read, Write as _};
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use tracezero_crash::{LivingProcess, RecoveredTrace, SequenceAccount};
+use tracezero_crash::{LivingProcess, RecoverError, RecoveredTrace, SequenceAccount};
 use tracezero_reader::TraceReader;
 
 use self::process::ProcessInfo;
@@ -41,7 +41,15 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let info = ProcessInfo::read(args.pid);
-    let folders = LivingProcess::find(args.pid)?;
+    let folders = LivingProcess::find(args.pid).map_err(|error| match error {
+        RecoverError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            ToolError::Usage(format!(
+                "{} belongs to another user; run the command as that user, or as root",
+                info.title(args.pid)
+            ))
+        }
+        error => error.into(),
+    })?;
     let sessions: usize = folders.iter().map(LivingProcess::session_count).sum();
     if sessions == 0 {
         return Err(without_crash_files(args.pid, &info));
