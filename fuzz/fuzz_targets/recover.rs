@@ -355,11 +355,7 @@ fn recover(folder: &Path, path: &Path) {
     let trace = leftover.recover_session(0, path).expect("there is room");
     let bytes = fs::read(path).expect("the trace");
     assert_eq!(trace.size_bytes, bytes.len() as u64);
-    let packets = TraceDecoder::new(&bytes).packet();
-    let packets = packets
-        .map(|packet| packet.expect("a whole packet"))
-        .count();
-    assert!(packets as u64 >= trace.packets);
+    assert!(assert_whole(&bytes) >= trace.packets);
     for account in &trace.sequences {
         let lost = account.begun.checked_sub(account.read);
         assert!(lost.is_some(), "more was read than begun: {account:?}");

@@ -6,7 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use tracezero_core::crash_files::{FOLDER_SUFFIX, META_FILE, is_of_this_process};
+use tracezero_core::crash_files::{
+    FOLDER_SUFFIX, META_FILE, is_of_this_process, process_start_ticks,
+};
 use tracezero_service::SequenceAccount;
 
 use crate::error::RecoverError;
@@ -73,6 +75,7 @@ impl LivingProcess {
         if !process.exists() {
             return Err(RecoverError::NoSuchProcess { pid });
         }
+        let started = process_start_ticks(&process).ok();
         let open_files = process.join("fd");
         let entries = fs::read_dir(&open_files).map_err(RecoverError::io(&open_files))?;
         let mut found: Vec<Self> = Vec::new();
@@ -84,8 +87,11 @@ impl LivingProcess {
                 .iter()
                 .all(|it| it.path().file_name() != folder.file_name());
             if is_new {
-                // The process may have removed the folder meanwhile.
-                found.extend(Self::open_of(&process, &entry.path(), &folder));
+                // The process may have removed the folder meanwhile. A file that it has inherited or
+                // recovers is of another process.
+                let opened = Self::open_of(&process, &entry.path(), &folder);
+                let is_own = |it: &Self| Some(it.files.meta.start_time_ticks) == started;
+                found.extend(opened.filter(is_own));
             }
         }
         found.sort_by_key(Self::started);

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tracezero_core::crash_files::format::Meta;
+use tracezero_core::crash_files::format::{HEADER_BYTES, Meta};
 use tracezero_core::crash_files::{MEMORY_FILE, META_FILE};
 use tracezero_core::shm::layout::MEMORY_SIZE_MAX_BYTES;
 
@@ -42,7 +42,7 @@ impl ProcessFiles {
         check(&file)?;
         let mut header = Vec::new();
         (&file)
-            .take(4096)
+            .take(HEADER_BYTES as u64)
             .read_to_end(&mut header)
             .map_err(RecoverError::io(&meta_path))?;
         let meta = Meta::decode(&header).ok_or_else(|| RecoverError::NotCrashFiles {

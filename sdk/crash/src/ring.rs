@@ -75,10 +75,14 @@ impl RingFile {
 
     /// Like [`open`](Self::open), for a file that its process may change: takes a copy.
     pub(crate) fn open_changing(mut file: File, nonce: u64) -> io::Result<Option<Self>> {
+        if Self::open(file.try_clone()?, nonce)?.is_none() {
+            return Ok(None);
+        }
+        let len_bytes = file.metadata()?.len().min(RING_MAX_BYTES);
         let mut copy = || {
-            let mut bytes = Vec::new();
+            let mut bytes = Vec::with_capacity(len_bytes as usize);
             file.rewind()?;
-            (&file).take(RING_MAX_BYTES).read_to_end(&mut bytes)?;
+            (&file).take(len_bytes).read_to_end(&mut bytes)?;
             Ok::<_, io::Error>(bytes)
         };
         let copies = [copy()?, copy()?, copy()?];
@@ -118,7 +122,7 @@ impl RingFile {
     }
 
     /// Commits all chunks of the ring to `buffer`, oldest first, and notes the newest one of each
-    /// writer. Returns the number of bytes that are damaged.
+    /// writer that is complete. Returns the number of bytes that are damaged.
     pub(crate) fn commit_to(
         &self,
         buffer: &mut TraceBuffer,
@@ -212,12 +216,12 @@ impl Walk<'_> {
             payload.resize(room, 0);
             fragments = fragments.saturating_add(1);
         }
-        let newest = self
-            .newest
-            .entry(header.writer_id)
-            .or_insert(header.chunk_id);
-        if is_before(*newest, header.chunk_id) {
-            *newest = header.chunk_id;
+        if !is_incomplete {
+            let newest = self.newest.entry(header.writer_id);
+            let newest = newest.or_insert(header.chunk_id);
+            if is_before(*newest, header.chunk_id) {
+                *newest = header.chunk_id;
+            }
         }
         self.buffer.commit_chunk(&UntrustedChunk {
             producer_id: PRODUCER,

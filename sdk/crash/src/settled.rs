@@ -7,12 +7,13 @@
 //! come back.
 //!
 //! The memory is copied before the rings. So a chunk that has left the memory has come to its ring. If
-//! the copy of a ring has a chunk of a writer, chunks of the copy of the memory up to that one are
+//! the copy of a ring has a complete chunk of a writer, chunks of the copy of the memory up to that one are
 //! left out: the ring had them later, or has overwritten them.
 //!
 //! A copy takes time, so it may have a writer's newer chunk and lack the one before. For each writer,
-//! chunks from the first one on that only the last copy has are left out: what remains of the writer
-//! has no gap, as if the process had been killed then.
+//! chunks from the first one on that the first copy lacks are left out, and chunks up to the last one
+//! that was overwritten meanwhile. What remains of the writer has no gap, as if the process had been
+//! killed then.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -40,6 +41,25 @@ impl NewChunks {
     fn include(&self, writer: WriterId, id: ChunkId) -> bool {
         let first = self.0.get(&writer);
         first.is_some_and(|first| !is_before(id, *first))
+    }
+}
+
+/// The last chunk of each writer that was overwritten meanwhile. The ones before it must be left out,
+/// too: a copy takes time, so it may have some of them.
+#[derive(Debug, Default)]
+struct LeftChunks(HashMap<WriterId, ChunkId>);
+
+impl LeftChunks {
+    fn add(&mut self, writer: WriterId, id: ChunkId) {
+        let last = self.0.entry(writer).or_insert(id);
+        if is_before(*last, id) {
+            *last = id;
+        }
+    }
+
+    fn include(&self, writer: WriterId, id: ChunkId) -> bool {
+        let last = self.0.get(&writer);
+        last.is_some_and(|last| !is_before(*last, id))
     }
 }
 
@@ -157,10 +177,15 @@ pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> Vec<u8> {
             new.add(slot.writer_id, slot.chunk_id);
         }
     }
-    let settled = before.iter().filter(|&(&at, slot)| {
-        is_in(&between, at, slot)
-            && is_in(&after, at, slot)
-            && !new.include(slot.writer_id, slot.chunk_id)
+    let mut left = LeftChunks::default();
+    for (&at, slot) in &before {
+        if !is_in(&between, at, slot) || !is_in(&after, at, slot) {
+            left.add(slot.writer_id, slot.chunk_id);
+        }
+    }
+    let settled = before.iter().filter(|(_, slot)| {
+        let (writer, id) = (slot.writer_id, slot.chunk_id);
+        !new.include(writer, id) && !left.include(writer, id)
     });
     let mut end = header;
     for (&at, slot) in settled {
@@ -304,6 +329,14 @@ mod tests {
         let first = [None, Some((1, 5)), Some((1, 7)), Some((2, 3))];
         let last = [Some((1, 6)), Some((1, 5)), Some((1, 7)), Some((2, 3))];
         assert_eq!(settled([&first, &last, &last]), [(1, 5, 5), (2, 3, 3)]);
+    }
+
+    #[test]
+    fn chunks_before_one_that_was_overwritten_are_left_out() {
+        // The last copy had passed chunk 5 when chunks 6 and 5 were overwritten.
+        let first = [Some((1, 5)), Some((1, 6)), Some((1, 7))];
+        let last = [Some((1, 5)), Some((2, 1)), Some((1, 7))];
+        assert_eq!(settled([&first, &first, &last]), [(1, 7, 7)]);
     }
 
     #[test]

@@ -78,8 +78,10 @@ impl TracePart {
     }
 
     fn add(&mut self, file: File) -> io::Result<()> {
+        // A living process may write to the file faster than this reads it.
+        let present = (&file).take(file.metadata()?.len());
         let mut packets = Packets {
-            input: BufReader::with_capacity(1 << 20, &file),
+            input: BufReader::with_capacity(1 << 20, present),
             offset_bytes: 0,
         };
         let mut packet = Vec::new();

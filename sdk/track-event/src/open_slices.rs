@@ -287,18 +287,22 @@ pub(super) fn each_in_session(slot: usize, generation: u64, visit: &mut dyn FnMu
             let listed = Listed {
                 begun_at_ns: slice.began.0 & BeginStamp::TIME,
                 name: names.name,
+                is_name_dynamic: names.origin.is_some_and(|it| it.is_name_dynamic),
                 category: names.category,
                 flow: None,
             };
             let detailed = with_details(position, slice, |details| {
-                let name = match &*details.name {
-                    "" => listed.name,
-                    name => name,
-                };
-                visit(Listed {
-                    name,
+                let listed = Listed {
                     flow: details.flow,
                     ..listed
+                };
+                visit(match &*details.name {
+                    "" => listed,
+                    name => Listed {
+                        name,
+                        is_name_dynamic: true,
+                        ..listed
+                    },
                 });
             });
             if detailed.is_none() {

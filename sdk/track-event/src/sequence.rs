@@ -315,7 +315,8 @@ impl EventSequence {
     #[inline(never)]
     fn start(&mut self, writer: &mut TraceWriter, time: EventTime) -> bool {
         let last_start = self.started_at.as_ref();
-        let is_list_due = self.slice_list.is_due(last_start, writer, &self.progress);
+        self.slice_list
+            .note_start(last_start, writer, &self.progress);
         self.started_at = Some(StateStart::now(writer, &self.progress));
         self.defined.clear();
         self.described.clear();
@@ -370,6 +371,7 @@ impl EventSequence {
         });
         if writer.is_dropping() {
             self.started_at = None;
+            self.slice_list.note_dropped_start();
             return false;
         }
         self.describe(writer, &thread);
@@ -377,9 +379,9 @@ impl EventSequence {
         if let Some(track) = form.and_then(UnusualForm::thread_time_track).cloned() {
             self.describe(writer, &track);
         }
-        if is_list_due {
-            self.slice_list.write(writer, &thread, &self.progress);
-        }
+        let form = self.unusual.as_deref();
+        self.slice_list
+            .write_if_due(writer, &thread, &self.progress, form);
         true
     }
 }

@@ -175,7 +175,7 @@ fn make(
         nonce,
         boot_id: boot_id().map_err(io())?,
         pid_namespace: pid_namespace().map_err(io())?,
-        start_time_ticks: process_start_ticks().map_err(io())?,
+        start_time_ticks: process_start_ticks(Path::new("/proc/self")).map_err(io())?,
         pid: std::process::id(),
         uid: rustix::process::getuid().as_raw(),
         created_unix_ns: SystemTime::now()
@@ -237,12 +237,16 @@ fn pid_namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
-/// Returns when this process started, in clock ticks since boot.
-fn process_start_ticks() -> io::Result<u64> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
+/// Returns when a process started, in clock ticks since boot; `process` is its folder in `/proc`.
+///
+/// # Errors
+///
+/// If there is no such process.
+pub fn process_start_ticks(process: &Path) -> io::Result<u64> {
+    let stat = fs::read_to_string(process.join("stat"))?;
     // The second field, the name, may contain spaces and parentheses. The start time is field 22.
     let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let field = behind_name.split_ascii_whitespace().nth(22 - 3);
     let ticks = field.and_then(|field| field.parse().ok());
-    ticks.ok_or_else(|| io::Error::other("/proc/self/stat has no start time"))
+    ticks.ok_or_else(|| io::Error::other("the process has no start time"))
 }

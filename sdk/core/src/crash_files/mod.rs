@@ -46,6 +46,7 @@ pub use directory::default_directory;
 pub use error::CrashFilesError;
 pub use folder::{
     FOLDER_SUFFIX, MEMORY_FILE, META_FILE, ProcessFolder, boot_id, is_of_this_process,
+    process_start_ticks,
 };
 pub use ring_file::{FileSegment, RingFile};
 pub use session_folder::{OUTPUT_FILE, PART_PREFIX, PREAMBLE_FILE, PartFile, SessionFolder};

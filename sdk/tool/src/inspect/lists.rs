@@ -8,6 +8,9 @@ use tracezero_reader::Packet;
 
 use super::open_span::OpenSpan;
 
+/// The maximum number of slices that are read of a list. Writers list fewer.
+const SLICES_MAX: usize = 4096;
+
 /// The open slices of a thread.
 #[derive(Debug)]
 pub(super) struct SliceList {
@@ -46,7 +49,7 @@ impl SliceList {
     fn decode(packet: &[u8]) -> Option<Self> {
         let list = TracePacketDecoder::new(packet).open_slices().ok()??;
         let mut spans = Vec::new();
-        for slice in list.slices().flatten() {
+        for slice in list.slices().flatten().take(SLICES_MAX) {
             spans.push(OpenSpan {
                 begin_ns: slice.begin_ns().ok()??,
                 name: slice.name().ok()?.unwrap_or_default().to_owned(),

@@ -16,6 +16,9 @@ use crate::units::{duration, plural};
 /// The width of the column with ages.
 const AGE_WIDTH: usize = 9;
 
+/// The depth up to which spans are indented.
+const INDENT_MAX: usize = 100;
+
 /// The report of one session.
 pub(super) struct Report<'a> {
     spans: &'a OpenSpans,
@@ -208,7 +211,7 @@ impl<'a> Report<'a> {
             "{:padding$}{age}  {:indent$}{name}",
             "",
             "",
-            indent = 2 * depth
+            indent = 2 * depth.min(INDENT_MAX)
         )?;
         for text in [&*span.args, note] {
             if !text.is_empty() {

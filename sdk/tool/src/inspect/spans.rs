@@ -159,7 +159,11 @@ impl OpenSpans {
                 let (args, flow_id) = begins.remove(&head.place.index).unwrap_or_default();
                 // A list may have named it already.
                 let listed = track.open.last_mut();
-                let listed = listed.filter(|it| it.is_listed && it.begin_ns == head.timestamp_ns);
+                let listed = listed.filter(|it| {
+                    it.is_listed
+                        && it.begin_ns == head.timestamp_ns
+                        && it.name == names.text(head.name)
+                });
                 if let Some(listed) = listed {
                     listed.args = args;
                     listed.is_listed = false;
@@ -203,12 +207,14 @@ impl OpenSpans {
         let track = self.track(id);
         track.last_ns = track.last_ns.max(head.timestamp_ns);
         let known = std::mem::replace(&mut track.open, list.spans);
+        let known = known.into_iter().map(|span| (span.begin_ns, span));
+        let known: HashMap<u64, OpenSpan> = known.collect();
         for span in &mut track.open {
-            let is_it = |it: &&OpenSpan| it.begin_ns == span.begin_ns && it.name == span.name;
-            if let Some(known) = known.iter().find(is_it) {
+            if let Some(known) = known.get(&span.begin_ns).filter(|it| it.name == span.name) {
                 *span = known.clone();
             }
         }
+        track.left_out = 0;
         if id == head.track
             && head.kind == EventKind::SliceBegin
             && let Some(span) = track.open.last_mut()
