@@ -226,9 +226,9 @@ fn buffer_of(
     let id = rings.last().map_or(BufferId(0), |ring| ring.buffer_id);
     // A full buffer had discarded what is in the memory.
     if let Some(memory) = process.memory.as_mut().filter(|_| !is_sealed) {
-        // Of a living process, the memory was copied before the ring. So a chunk that is complete in the
-        // ring is older in the copy of the memory. One that the service has scraped into the ring may
-        // have more packets in the memory.
+        // Of a living process, the memory was copied before the ring. So a chunk that is complete in
+        // the ring is older in the copy of the memory. One that the service has scraped into the ring
+        // may have more packets in the memory.
         let is_living = process.is_living;
         let is_newer = |writer, chunk_id| {
             let newest = newest.get(&writer).filter(|_| is_living);

@@ -7,15 +7,15 @@
 //! come back.
 //!
 //! The memory is copied before the rings. So a chunk that has left the memory has come to its ring. If
-//! the copy of a ring has a complete chunk of a writer, chunks of the copy of the memory up to that one are
-//! left out: the ring had them later, or has overwritten them.
+//! the copy of a ring has a complete chunk of a writer, chunks of the copy of the memory up to that
+//! one are left out: the ring had them later, or has overwritten them.
 //!
 //! A copy takes time, so it may have a writer's newer chunk and lack the one before. For each writer,
 //! chunks from the first one on that the first copy lacks are left out, and chunks up to the last one
 //! that was overwritten meanwhile. What remains of the writer has no gap, as if the process had been
 //! killed then.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tracezero_core::crash_files::format::{
     HEADER_BYTES, Meta, Place, SLOT_HEADER_BYTES, SlotHeader, SlotKind, ring_words,
@@ -177,15 +177,19 @@ pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> Vec<u8> {
             new.add(slot.writer_id, slot.chunk_id);
         }
     }
+    let is_in_place =
+        |at: usize, slot: &SlotHeader| is_in(&between, at, slot) && is_in(&after, at, slot);
+    // A chunk that grew may have moved to another slot. It counts as new, and not as overwritten.
+    let present: HashSet<_> = after.values().map(key).collect();
     let mut left = LeftChunks::default();
     for (&at, slot) in &before {
-        if !is_in(&between, at, slot) || !is_in(&after, at, slot) {
+        if !is_in_place(at, slot) && !present.contains(&key(slot)) {
             left.add(slot.writer_id, slot.chunk_id);
         }
     }
-    let settled = before.iter().filter(|(_, slot)| {
-        let (writer, id) = (slot.writer_id, slot.chunk_id);
-        !new.include(writer, id) && !left.include(writer, id)
+    let settled = before.iter().filter(|&(&at, slot)| {
+        let (writer, id) = key(slot);
+        is_in_place(at, slot) && !new.include(writer, id) && !left.include(writer, id)
     });
     let mut end = header;
     for (&at, slot) in settled {
@@ -252,10 +256,14 @@ fn is_chunk(slot: &SlotHeader) -> bool {
     matches!(slot.state.kind, SlotKind::Chunk { .. })
 }
 
-/// Returns true if two headers are of the same chunk, which may have grown.
+/// Returns the name of a chunk.
+fn key(slot: &SlotHeader) -> (WriterId, ChunkId) {
+    (slot.writer_id, slot.chunk_id)
+}
+
+/// Returns true if two headers are of the same chunk in the same slot. It may have grown.
 fn is_same(one: &SlotHeader, other: &SlotHeader) -> bool {
-    let key = |slot: &SlotHeader| (slot.writer_id, slot.chunk_id, slot.reserved_bytes);
-    key(one) == key(other)
+    key(one) == key(other) && one.reserved_bytes == other.reserved_bytes
 }
 
 #[cfg(test)]
@@ -337,6 +345,13 @@ mod tests {
         let first = [Some((1, 5)), Some((1, 6)), Some((1, 7))];
         let last = [Some((1, 5)), Some((2, 1)), Some((1, 7))];
         assert_eq!(settled([&first, &first, &last]), [(1, 7, 7)]);
+    }
+
+    #[test]
+    fn a_chunk_that_has_moved_hides_no_older_one() {
+        let first = [Some((1, 5)), Some((1, 6)), None];
+        let last = [Some((1, 5)), None, Some((1, 6))];
+        assert_eq!(settled([&first, &last, &last]), [(1, 5, 5)]);
     }
 
     #[test]
