@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use judge::{ExtraSchema, judge};
 use rustix::process::{Pid, Signal, kill_process};
+use support::wait_for;
 use tracezero::crash::{LivingProcess, RecoveredTrace, living};
 
 use crate::program::{Kind, Program, crash_directory, text};
@@ -49,7 +50,12 @@ fn a_copy_of_a_stopped_process_has_its_file_and_its_ring() {
     let kind = Kind::Streaming;
     let directory = crash_directory("live-stopped");
     let program = Program::start(kind, &directory);
-    thread::sleep(Duration::from_millis(5));
+    let file = directory.join("streamed.pftrace");
+    let is_written = || {
+        let len = fs::metadata(&file).map_or(0, |file| file.len());
+        (len > 100_000).then_some(())
+    };
+    wait_for(is_written).expect("the program writes");
     let pid = Pid::from_raw(program.pid().cast_signed()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let process = LivingProcess::find(program.pid()).unwrap().remove(0);
