@@ -14,6 +14,29 @@ pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())
 }
 
+/// Returns the file for the only session, or `None` if `output` is not given or names a directory.
+///
+/// # Errors
+///
+/// If `output` names a file, and there is not exactly one session.
+pub(crate) fn file_of_session(
+    output: Option<&Path>,
+    sessions: usize,
+) -> Result<Option<&Path>, ToolError> {
+    let is_directory =
+        |path: &&Path| path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let Some(file) = output.filter(|path| !is_directory(path)) else {
+        return Ok(None);
+    };
+    if sessions != 1 {
+        return Err(ToolError::Usage(format!(
+            "{sessions} sessions do not fit into one file; name a directory: -o {}/",
+            file.display()
+        )));
+    }
+    Ok(Some(file))
+}
+
 /// Refuses to overwrite an input file.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use tracezero_crash::{
 
 use crate::Outcome;
 use crate::error::ToolError;
-use crate::output::stdout;
+use crate::output::{file_of_session, stdout};
 use crate::table::Table;
 use crate::units::{bytes, duration, plural};
 
@@ -125,7 +125,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         return Ok(Outcome::Fine);
     }
     let mut outcome = Outcome::Fine;
-    let file = output_file(args.output.as_deref(), &found)?;
+    let sessions = found.iter().map(Found::session_count).sum();
+    let file = file_of_session(args.output.as_deref(), sessions)?;
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     for process in found {
         if process.is_of_earlier_boot() {
@@ -177,27 +178,6 @@ fn find(folders: &[PathBuf], are_living: bool) -> Result<Vec<Found>, ToolError> 
         }
     }
     Ok(found)
-}
-
-/// Returns the file for the only trace, or `None` if `output` names a directory.
-fn output_file<'a>(
-    output: Option<&'a Path>,
-    found: &[Found],
-) -> Result<Option<&'a Path>, ToolError> {
-    let is_directory =
-        |path: &&Path| path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
-    let Some(file) = output.filter(|path| !is_directory(path)) else {
-        return Ok(None);
-    };
-    let sessions: usize = found.iter().map(Found::session_count).sum();
-    if sessions != 1 {
-        return Err(ToolError::Usage(format!(
-            "{} sessions do not fit into one file; name a directory: -o {}/",
-            sessions,
-            file.display()
-        )));
-    }
-    Ok(Some(file))
 }
 
 fn list(found: &[Found]) -> std::io::Result<()> {

@@ -18,7 +18,7 @@ use self::report::Report;
 use self::spans::OpenSpans;
 use crate::Outcome;
 use crate::error::ToolError;
-use crate::output::stdout;
+use crate::output::{file_of_session, stdout};
 use crate::packets::DamageLog;
 
 /// Prints the open spans of a process that runs or is stuck
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     Ok(outcome)
 }
 
-/// What was read of a session.
+/// A session as it was read.
 struct Session {
     spans: OpenSpans,
     overwritten: u64,
@@ -126,16 +126,9 @@ fn copies(
     let Some(output) = &args.output else {
         return Ok(Vec::new());
     };
-    let is_directory = output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/");
-    if is_directory {
-        Ok(process.copy_into(output)?)
-    } else if sessions == 1 {
-        Ok(vec![process.copy_session(0, output)?])
-    } else {
-        Err(ToolError::Usage(format!(
-            "{sessions} sessions do not fit into one file; name a directory: -o {}/",
-            output.display()
-        )))
+    match file_of_session(Some(output), sessions)? {
+        Some(file) => Ok(vec![process.copy_session(0, file)?]),
+        None => Ok(process.copy_into(output)?),
     }
 }
 

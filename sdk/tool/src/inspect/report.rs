@@ -152,15 +152,15 @@ impl<'a> Report<'a> {
             let open = self.spans.of(id).map_or(&[][..], |track| &track.open);
             let title = self.spans.tracks.title(id, &self.spans.names);
             for (inner, span) in open.iter().enumerate() {
-                let mut note = String::new();
+                let mut notes = Vec::new();
                 if inner == 0 {
                     // The track of a future has the name of its span.
                     if span.name != title {
-                        note = format!("track {}", paths.of(id).track);
+                        notes.push(format!("track {}", paths.of(id).track));
                     }
-                    note.push_str(&self.polls(id));
+                    notes.extend(self.polls(id));
                 }
-                self.print_span(out, span, depth + inner, &note)?;
+                self.print_span(out, span, depth + inner, &notes.join(", "))?;
             }
             push(&mut rest, Some(id), depth + open.len());
         }
@@ -174,23 +174,19 @@ impl<'a> Report<'a> {
     }
 
     /// Returns what is known of the polls of a future.
-    fn polls(&self, id: TrackId) -> String {
+    fn polls(&self, id: TrackId) -> Option<String> {
         let uuid = self.spans.tracks.track(id).uuid;
-        let Some(polls) = self.spans.polls(uuid) else {
-            return String::new();
-        };
-        let on_thread = |id: TrackId| {
-            let open = self.spans.of(id).map_or(&[][..], |track| &track.open);
-            open.iter().any(|span| span.flow_id == Some(uuid))
-        };
+        let polls = self.spans.polls(uuid)?;
+        let open = self.spans.of(polls.thread).map_or(&[][..], |it| &it.open);
+        let is_being_polled = open.iter().any(|span| span.flow_id == Some(uuid));
         let thread = self.spans.tracks.title(polls.thread, &self.spans.names);
         let count = plural(polls.count, "poll");
-        if on_thread(polls.thread) {
+        Some(if is_being_polled {
             format!("{count}, being polled on {thread}")
         } else {
             let age = self.age(polls.last_begin_ns);
             format!("{count}, the last one {age} ago on {thread}")
-        }
+        })
     }
 
     fn print_span(

@@ -75,7 +75,7 @@ impl OpenSpans {
                     let (tracks, names) = (reader.tracks(), reader.names());
                     let is_replaced = list.is_some_and(|list| {
                         let track = tracks.find(list.track_uuid);
-                        found.replace(list, tracks, &head, &mut begins);
+                        found.replace(list, tracks, Some(&head), &mut begins);
                         track == Some(head.track)
                     });
                     if !is_replaced {
@@ -89,7 +89,7 @@ impl OpenSpans {
         }
         order.finish(|head| found.add(head, reader.names(), &mut begins));
         for list in lists.take_all() {
-            found.replace(list, reader.tracks(), &EventHead::default(), &mut begins);
+            found.replace(list, reader.tracks(), None, &mut begins);
         }
         found.tracks = reader.tracks().clone();
         found.names = reader.names().clone();
@@ -189,23 +189,23 @@ impl OpenSpans {
         }
     }
 
-    /// Replaces the spans of a thread by those of a list, which is true after the event `head`. Spans
-    /// that are known already keep their arguments.
+    /// Replaces the spans of a thread by those of a list. The list is true after the event `head`; if
+    /// there is none, at the end of the trace. Spans that are known already keep their arguments.
     fn replace(
         &mut self,
         list: SliceList,
         tracks: &TrackTable,
-        head: &EventHead,
+        head: Option<&EventHead>,
         begins: &mut Begins,
     ) {
         let Some(id) = tracks.find(list.track_uuid) else {
             return;
         };
-        let begin = (id == head.track)
-            .then(|| begins.remove(&head.place.index))
-            .flatten();
+        let last_ns = head.map_or(0, |head| head.timestamp_ns);
+        let head = head.filter(|head| head.track == id);
+        let begin = head.and_then(|head| begins.remove(&head.place.index));
         let track = self.track(id);
-        track.last_ns = track.last_ns.max(head.timestamp_ns);
+        track.last_ns = track.last_ns.max(last_ns);
         let known = std::mem::replace(&mut track.open, list.spans);
         let known = known.into_iter().map(|span| (span.begin_ns, span));
         let known: HashMap<u64, OpenSpan> = known.collect();
@@ -215,8 +215,7 @@ impl OpenSpans {
             }
         }
         track.left_out = 0;
-        if id == head.track
-            && head.kind == EventKind::SliceBegin
+        if head.is_some_and(|head| head.kind == EventKind::SliceBegin)
             && let Some(span) = track.open.last_mut()
         {
             span.is_listed = false;
