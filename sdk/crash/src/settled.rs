@@ -3,8 +3,8 @@
 //! Each file is copied three times, one copy after the other. Headers are taken from the first copy,
 //! bytes from the second. A chunk whose header is the same in all three copies was in its place while
 //! the second copy was made, and the part that the first header counts was complete before. Chunks
-//! are named by their writer and id, and no id comes twice, so a chunk cannot have left its place and
-//! come back.
+//! are named by their writer and id. An id comes again after 2^32 chunks of its writer at the
+//! earliest, so a chunk cannot have left its place and come back.
 //!
 //! The memory is copied before the rings. So a chunk that has left the memory has come to its ring. If
 //! the copy of a ring has a complete chunk of a writer, chunks of the copy of the memory up to that
@@ -21,10 +21,8 @@ use tracezero_core::crash_files::format::{
     HEADER_BYTES, Meta, Place, SLOT_HEADER_BYTES, SlotHeader, SlotKind, ring_words,
 };
 use tracezero_core::ids::{ChunkId, WriterId};
-use tracezero_core::shm::{Geometry, PageLayout, PageWord};
-
-/// The size of a chunk's header.
-const CHUNK_HEADER_BYTES: usize = 8;
+use tracezero_core::shm::layout::CHUNK_HEADER_SIZE_BYTES;
+use tracezero_core::shm::{ChunkState, Geometry, PageLayout, PageWord};
 
 /// The first chunk of each writer that must be left out.
 #[derive(Debug, Default)]
@@ -100,7 +98,7 @@ pub(crate) fn settled_memory(meta: &Meta, copies: [Vec<u8>; 3]) -> Option<Vec<u8
     for (page_index, first) in first.chunks_exact(page_bytes).enumerate() {
         let start = page_index * page_bytes;
         let word = page_word(first);
-        let mut bits = word.bits();
+        let mut settled = word;
         for index in (0..word.chunk_count()).filter(|index| word.used_mask() & 1 << index != 0) {
             let Some(layout) = word.layout() else {
                 continue;
@@ -115,14 +113,13 @@ pub(crate) fn settled_memory(meta: &Meta, copies: [Vec<u8>; 3]) -> Option<Vec<u8
                     && !new.include(chunk.writer, chunk.id)
             });
             if is_settled {
-                let header = &first[at..at + CHUNK_HEADER_BYTES];
-                image[offset..offset + CHUNK_HEADER_BYTES].copy_from_slice(header);
+                let header = &first[at..at + CHUNK_HEADER_SIZE_BYTES];
+                image[offset..offset + CHUNK_HEADER_SIZE_BYTES].copy_from_slice(header);
             } else {
-                // Two bits for each chunk; zero is free.
-                bits &= !(0b11 << (2 * u32::from(index)));
+                settled = settled.with_state(index, ChunkState::Free);
             }
         }
-        image[start..start + 4].copy_from_slice(&bits.to_le_bytes());
+        image[start..start + 4].copy_from_slice(&settled.bits().to_le_bytes());
     }
     Some(image)
 }
@@ -352,6 +349,84 @@ mod tests {
         let first = [Some((1, 5)), Some((1, 6)), None];
         let last = [Some((1, 5)), None, Some((1, 6))];
         assert_eq!(settled([&first, &last, &last]), [(1, 5, 5)]);
+    }
+
+    const PAGE_BYTES: usize = 4096;
+
+    fn meta() -> Meta {
+        Meta {
+            nonce: NONCE,
+            boot_id: [0; 16],
+            pid_namespace: 0,
+            start_time_ticks: 0,
+            pid: 1,
+            uid: 0,
+            created_unix_ns: 0,
+            memory_size_bytes: PAGE_BYTES as u32,
+            page_size_bytes: PAGE_BYTES as u32,
+            process_name: String::new(),
+        }
+    }
+
+    /// A page with two chunks: writer, id and number of packets, or `None` for a free chunk.
+    fn memory(chunks: [Option<(u16, u32, u8)>; 2]) -> Vec<u8> {
+        let mut page = vec![0; PAGE_BYTES];
+        let mut word = PageWord::partitioned(PageLayout::Two);
+        for (index, chunk) in (0..).zip(chunks) {
+            let Some((writer, id, packets)) = chunk else {
+                continue;
+            };
+            word = word.with_state(index, ChunkState::BeingWritten);
+            let at = PageLayout::Two.chunk_offset_bytes(PAGE_BYTES, index);
+            page[at..at + 4].copy_from_slice(&id.to_le_bytes());
+            page[at + 4..at + 6].copy_from_slice(&writer.to_le_bytes());
+            page[at + 6] = packets;
+            page[at + CHUNK_HEADER_SIZE_BYTES] = packets;
+        }
+        page[..4].copy_from_slice(&word.bits().to_le_bytes());
+        page
+    }
+
+    /// Returns the chunks in the image of three copies: writer, id, number of packets, first byte.
+    fn settled_chunks(copies: [[Option<(u16, u32, u8)>; 2]; 3]) -> Vec<(u16, u32, u8, u8)> {
+        let image = settled_memory(&meta(), copies.map(memory)).unwrap();
+        let geometry = Geometry::new(PAGE_BYTES, PAGE_BYTES).unwrap();
+        let mut found: Vec<_> = chunks(geometry, &image).into_iter().collect();
+        found.sort_by_key(|(offset, _)| *offset);
+        let found = found.into_iter().map(|(at, chunk)| {
+            let first = image[at + CHUNK_HEADER_SIZE_BYTES];
+            (chunk.writer.0, chunk.id.0, image[at + 6], first)
+        });
+        found.collect()
+    }
+
+    #[test]
+    fn a_chunk_that_grows_has_the_count_of_the_first_copy() {
+        let copies = [1, 2, 3].map(|packets| [Some((1, 5, packets)), None]);
+        assert_eq!(settled_chunks(copies), [(1, 5, 1, 2)]);
+    }
+
+    #[test]
+    fn chunks_that_leave_or_come_meanwhile_are_free() {
+        let left = [[Some((1, 5, 1)), Some((2, 3, 1))], [Some((1, 5, 1)), None]];
+        assert_eq!(settled_chunks([left[0], left[0], left[1]]), [(1, 5, 1, 1)]);
+        assert_eq!(settled_chunks([left[1], left[0], left[0]]), [(1, 5, 1, 1)]);
+        let replaced = [[Some((1, 5, 1)), None], [Some((1, 6, 1)), None]];
+        assert_eq!(settled_chunks([replaced[0], replaced[1], replaced[0]]), []);
+    }
+
+    #[test]
+    fn chunks_after_one_that_came_meanwhile_are_free() {
+        let first = [None, Some((1, 7, 1))];
+        let last = [Some((1, 6, 1)), Some((1, 7, 1))];
+        assert_eq!(settled_chunks([first, last, last]), []);
+    }
+
+    #[test]
+    fn memory_of_another_size_is_refused() {
+        let whole = memory([None, None]);
+        let copies = [whole.clone(), whole[1..].to_vec(), whole];
+        assert_eq!(settled_memory(&meta(), copies), None);
     }
 
     #[test]

@@ -241,7 +241,9 @@ impl PageWord {
         Ok(word)
     }
 
-    const fn with_state(self, chunk_index: u8, state: ChunkState) -> Self {
+    /// Returns the word in which chunk `chunk_index` is in state `state`.
+    #[must_use]
+    pub const fn with_state(self, chunk_index: u8, state: ChunkState) -> Self {
         let shift = state_shift(chunk_index);
         Self(self.0 & !(Self::STATE_MASK << shift) | (state as u32) << shift)
     }
