@@ -299,7 +299,7 @@ fn write(path: &Path, content: Option<&[u8]>) {
     match content {
         Some(content) => fs::write(path, content).expect("a folder of our own"),
         None => {
-            // It may not exist.
+            // The file need not exist.
             let _ = fs::remove_file(path);
         }
     }

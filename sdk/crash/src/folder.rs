@@ -1,6 +1,6 @@
 //! The files of a folder.
 //!
-//! Whoever can write to a folder chooses what is in it. So nothing here waits, as opening a pipe
+//! The user who can write to a folder chooses its content. So nothing here waits, as opening a pipe
 //! would, and nothing follows a link out of the folder.
 
 use std::fs::{self, File, OpenOptions};
@@ -29,11 +29,6 @@ pub(crate) fn process_folders(directory: &Path) -> Result<Vec<PathBuf>, RecoverE
     let mut folders = entries(directory)?;
     folders.retain(|path| path.to_string_lossy().ends_with(FOLDER_SUFFIX));
     Ok(folders)
-}
-
-/// Creates a directory, if it does not exist.
-pub(crate) fn create_directory(path: &Path) -> Result<(), RecoverError> {
-    fs::create_dir_all(path).map_err(RecoverError::io(path))
 }
 
 /// Opens a file of a folder of crash files.

@@ -22,7 +22,7 @@
 //! Applications use this as `tracezero::crash`.
 
 mod error; // why nothing was recovered
-mod folder; // lists a folder
+mod folder; // the files of a folder
 mod leftover; // folders of dead processes
 mod living; // folders of living processes
 mod process_files; // the folder of a process

@@ -224,13 +224,14 @@ impl LivingProcess {
 }
 
 impl LiveTrace {
-    /// Returns what became of the packets of each sequence.
+    /// Returns the account of each sequence: how many packets are in the trace, and why others are
+    /// not.
     #[must_use]
     pub fn sequences(&self) -> &[SequenceAccount] {
         &self.sequences
     }
 
-    /// Returns what is damaged in the files, each as a text.
+    /// Returns the damaged places of the files, each as a text.
     #[must_use]
     pub fn damages(&self) -> &[String] {
         &self.damages

@@ -1,4 +1,4 @@
-//! The shared memory of a dead process, and the table of its writers.
+//! The shared memory of a process, and the table of its writers.
 
 use std::collections::HashMap;
 
@@ -55,15 +55,15 @@ pub(crate) fn totals_of(rows: &[WriterRow], buffer: BufferId) -> Vec<(ProducerId
         .collect()
 }
 
-/// The shared memory of a dead process.
+/// A copy of the shared memory.
 #[derive(Debug)]
-pub(crate) struct DeadMemory {
+pub(crate) struct MemoryCopy {
     memory: ServiceMemory,
     /// The buffer of each living writer.
     targets: HashMap<WriterId, BufferId>,
 }
 
-impl DeadMemory {
+impl MemoryCopy {
     /// Copies the memory. Returns `None` if its sizes are not those in `meta`.
     pub(crate) fn new(meta: &Meta, rows: &[WriterRow], bytes: &[u8]) -> Option<Self> {
         let (size_bytes, page_bytes) = (meta.memory_size_bytes, meta.page_size_bytes);
@@ -82,8 +82,8 @@ impl DeadMemory {
     }
 
     /// Commits the chunks that writers of a buffer had not handed over, or whose copy was not
-    /// finished. Of chunks that writers were filling, only finished packets. Leaves out chunks that
-    /// are not newer than those in the ring.
+    /// finished. Of chunks that writers were filling, only finished packets. Leaves out chunks for
+    /// which `is_newer` returns false.
     pub(crate) fn commit_to(
         &mut self,
         target: BufferId,

@@ -1,6 +1,6 @@
 //! The folder of a process, dead or living.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use tracezero_core::crash_files::{MEMORY_FILE, META_FILE};
 use tracezero_core::shm::layout::MEMORY_SIZE_MAX_BYTES;
 
 use crate::error::RecoverError;
-use crate::folder::{create_directory, entries, open_file, read_file};
-use crate::memory::{DeadMemory, writer_rows};
+use crate::folder::{entries, open_file, read_file};
+use crate::memory::{MemoryCopy, writer_rows};
 use crate::recovered_trace::RecoveredTrace;
 use crate::session::{FoundSession, Process};
 use crate::settled::settled_memory;
@@ -78,7 +78,7 @@ impl ProcessFiles {
 
     /// Writes a trace of each session into a directory, which is created if it does not exist.
     pub(crate) fn write_into(&self, directory: &Path) -> Result<Vec<RecoveredTrace>, RecoverError> {
-        create_directory(directory)?;
+        fs::create_dir_all(directory).map_err(RecoverError::io(directory))?;
         // A damaged name must not lead out of the directory.
         let name = self.meta.process_name.replace(['/', '\0'], "_");
         let stem = format!("{name}-{}", self.meta.pid);
@@ -144,7 +144,7 @@ impl ProcessFiles {
         } else {
             read()
         };
-        let memory = memory.and_then(|bytes| DeadMemory::new(&self.meta, &rows, &bytes));
+        let memory = memory.and_then(|bytes| MemoryCopy::new(&self.meta, &rows, &bytes));
         Ok(Process {
             meta: self.meta.clone(),
             rows,

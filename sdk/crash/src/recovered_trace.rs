@@ -16,9 +16,9 @@ pub struct RecoveredTrace {
     pub packets: u64,
     /// The number of track events.
     pub events: u64,
-    /// What became of the packets of each sequence.
+    /// The account of each sequence: how many packets are in the trace, and why others are not.
     pub sequences: Vec<SequenceAccount>,
-    /// What is damaged in the files, each as a text. A kill damages nothing.
+    /// The damaged places of the files, each as a text. A kill damages nothing.
     pub damages: Vec<String>,
 }
 

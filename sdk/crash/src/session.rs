@@ -1,4 +1,4 @@
-//! The session of a dead process, and the trace of it.
+//! The session of a process, and the trace of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +14,7 @@ use tracezero_service::{RecordingState, RecoveredBuffer, RecoveredCounts, write_
 
 use crate::error::RecoverError;
 use crate::folder::{entries, open_file, read_file};
-use crate::memory::{DeadMemory, PRODUCER, totals_of};
+use crate::memory::{MemoryCopy, PRODUCER, totals_of};
 use crate::recovered_trace::RecoveredTrace;
 use crate::ring::RingFile;
 use crate::settled::is_before;
@@ -30,7 +30,7 @@ pub(crate) struct Process {
     pub(crate) meta: Meta,
     pub(crate) rows: Vec<WriterRow>,
     /// `None` if the file is missing or damaged.
-    pub(crate) memory: Option<DeadMemory>,
+    pub(crate) memory: Option<MemoryCopy>,
     /// True if the process may change its files meanwhile.
     pub(crate) is_living: bool,
 }
@@ -44,7 +44,7 @@ impl Process {
     }
 }
 
-/// What was found of a session.
+/// A session as it was found.
 #[derive(Debug)]
 pub(crate) struct FoundSession {
     /// The part that was taken out of the buffers before.
@@ -197,7 +197,7 @@ fn buffer_of(
     part: &TracePart,
     damages: &mut Vec<String>,
 ) -> Result<RecoveredBuffer, RecoverError> {
-    let memory_bytes = process.memory.as_ref().map_or(0, DeadMemory::size_bytes);
+    let memory_bytes = process.memory.as_ref().map_or(0, MemoryCopy::size_bytes);
     let ring_bytes: u64 = rings.iter().map(|ring| u64::from(ring.size_bytes())).sum();
     // A chunk of the memory may be without its end, and take as much room again when it is stored.
     let size_bytes = ring_bytes + 2 * memory_bytes;

@@ -1,4 +1,4 @@
-//! The part of a trace that was taken out of the buffers before the kill: into the trace file, or
+//! The part of a trace that was taken out of the buffers already: into the trace file, or
 //! into parts that a flight recorder keeps.
 
 use std::collections::HashMap;

@@ -80,7 +80,7 @@ pub(crate) struct InstanceStart {
     pub(crate) target: Target,
 }
 
-/// What a thread's state for a data source may need to know.
+/// The begin of a thread's state for a data source.
 #[derive(Debug)]
 pub struct LocalStart {
     /// The slot of the session.

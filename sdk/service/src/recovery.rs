@@ -1,4 +1,4 @@
-//! Writes the trace of a session whose process is dead.
+//! Writes the trace of a session from its crash files.
 //!
 //! The caller has read the crash files (package `tracezero-crash`), and has committed the chunks in
 //! them to new trace buffers. From there on, they are read like the buffers of a clone.
@@ -19,7 +19,7 @@ use tracezero_core::protos::TraceDecoder;
 use tracezero_core::protos::sequences::TracePacketDecoderExt as _;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
-/// A trace buffer of a dead process.
+/// A trace buffer of the process that has recorded.
 #[derive(Debug)]
 pub struct RecoveredBuffer {
     /// A buffer with the chunks that were found.
@@ -34,7 +34,7 @@ pub struct RecoveredBuffer {
     pub sequence_ids: Vec<(WriterId, u32)>,
 }
 
-/// What is known of the end of a recording.
+/// Whether a recording has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordingState {
     /// The process was killed.

@@ -88,7 +88,7 @@ impl RingFile {
             ..
         } = self.header;
         let successor = Self::create(&self.session, buffer_index, segment_bytes, discards)?;
-        // Relaxed: nothing reads it but a recovery.
+        // Relaxed: only readers of the file need it, and they expect no order.
         let id = self.words[ring_words::BUFFER_ID - ring_words::PLACE].load(Ordering::Relaxed);
         successor.set(ring_words::BUFFER_ID, id);
         Ok(successor)
@@ -158,14 +158,15 @@ impl RingFile {
     #[inline]
     pub fn set_place(&self, place: Place) {
         // A kill stops this process between two of its instructions, so the order of instructions
-        // is what counts. Nothing else reads the word, so it needs no other order.
+        // is what counts. Who reads the file of a living process needs no order either: a copy is
+        // made three times and compared.
         compiler_fence(Ordering::SeqCst);
         self.words[0].store(place.to_word(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
     }
 
     fn set(&self, index: usize, value: u64) {
-        // Relaxed: nothing reads it but a recovery.
+        // Relaxed: only readers of the file need it, and they expect no order.
         self.words[index - ring_words::PLACE].store(value, Ordering::Relaxed);
     }
 }

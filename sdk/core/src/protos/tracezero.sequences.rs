@@ -404,8 +404,8 @@ impl<'a> ReadPositionDecoder<'a> {
 }
 /// Writer of `tracezero.sequences.OpenSlices`.
 ///
-/// The slices that are open on the track of a thread, when the next event of its sequence has been written. Rings that
-/// overwrite have it from time to time, because the begins may be overwritten.
+/// The slices that are open on the track of a thread, when the next event of its sequence has been written. Rings
+/// overwrite begins, so sequences of rings write the list from time to time, and sequences write it after losses.
 #[derive(Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct OpenSlices<'w> {
@@ -462,8 +462,8 @@ impl ::protozero::Writer for OpenSlices<'_> {
 }
 /// Decoder of `tracezero.sequences.OpenSlices`.
 ///
-/// The slices that are open on the track of a thread, when the next event of its sequence has been written. Rings that
-/// overwrite have it from time to time, because the begins may be overwritten.
+/// The slices that are open on the track of a thread, when the next event of its sequence has been written. Rings
+/// overwrite begins, so sequences of rings write the list from time to time, and sequences write it after losses.
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct OpenSlicesDecoder<'a> {
