@@ -33,7 +33,7 @@ impl Backing {
         Self::of_map(map, None)
     }
 
-    /// Maps the first `size_bytes` of a file, which must be at least that long and still zero.
+    /// Maps the first `size_bytes` of a file, which must be at least that long.
     pub(super) fn of_file(file: &File, size_bytes: usize) -> io::Result<Self> {
         let map = MmapOptions::new().len(size_bytes).map_raw(file)?;
         // SAFETY: the mapping stays until the entry is dropped. In a quiet child, the only users of

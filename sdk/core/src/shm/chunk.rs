@@ -369,6 +369,7 @@ impl WritableChunk {
             // it (see `NextFragment`).
             self.write(&[0]);
         }
+        self.mapping.release(self.place);
         if let Some(word) = self.mapping.page_word(self.place.page_index) {
             state::complete(word, self.place.chunk_index);
         }

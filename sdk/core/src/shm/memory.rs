@@ -18,10 +18,12 @@ use super::backing::Backing;
 #[cfg(loom)]
 use super::backing_loom::Backing;
 use super::chunk::{ReadableChunk, WritableChunk};
+use super::held_chunks::HeldChunks;
 use super::layout::{
     CHUNK_HEADER_SIZE_BYTES, ChunkFlags, ChunkHeader, ChunkPlace, MEMORY_SIZE_MAX_BYTES,
     PAGE_SIZE_MAX_BYTES, PAGE_SIZE_MIN_BYTES, PageLayout,
 };
+use super::shared_fd::SharedFd;
 use super::state::{self, ChunkMove, MoveError, PageWord};
 use super::sync::{AtomicU32, Ordering};
 use crate::ids::{ChunkId, WriterId};
@@ -212,7 +214,8 @@ impl ChunkExtent {
 /// - (M1) `backing` has the size of `geometry`.
 /// - (M2) A page word changes only by the moves of [`state`]. Each chunk in use has at most one
 ///   owner: a [`WritableChunk`] if it is BeingWritten, a [`ReadableChunk`] if it is BeingRead. The
-///   code that made the move into this state has the only handle.
+///   code that made the move into this state has the only handle. Another process that shares the
+///   memory may break this; `held` then keeps handles of this process from overlapping.
 /// - (M3) A chunk's payload is plain memory that only its owner writes.
 /// - (M4) In a Free chunk, the packets word is zero at each place where a chunk of any layout may
 ///   begin. So, if a scraper finds a chunk BeingWritten before its trace writer has stored the
@@ -227,6 +230,8 @@ pub(super) struct Mapping {
     /// service need not look at the other pages; reading a page that was never written would cost a
     /// page fault.
     lent_pages: AtomicU32,
+    /// The chunks that this process is writing, if another process has made the memory.
+    held: Option<HeldChunks>,
 }
 
 impl Mapping {
@@ -241,6 +246,7 @@ impl Mapping {
             geometry,
             chunk_offsets: chunk_offsets(geometry.page_size_bytes),
             lent_pages: AtomicU32::new(lent_pages),
+            held: None,
         })
     }
 
@@ -261,6 +267,22 @@ impl Mapping {
         // with that thread by other means, and so also sees this store.
         if self.lent_pages.load(Ordering::Relaxed) <= page_index {
             self.lent_pages.fetch_max(page_index + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a chunk that was Free for writing. Returns false if another process has told a lie, and
+    /// the chunk overlaps one that is being written.
+    fn hold(&self, place: ChunkPlace, layout: PageLayout) -> bool {
+        self.held
+            .as_ref()
+            .is_none_or(|held| held.take(place, layout))
+    }
+
+    /// Releases a chunk that the caller no longer writes. It is still BeingWritten, so no other
+    /// thread takes it before the caller moves it on.
+    pub(super) fn release(&self, place: ChunkPlace) {
+        if let Some(held) = &self.held {
+            held.release(place);
         }
     }
 
@@ -341,6 +363,22 @@ pub struct ProducerMemory {
 }
 
 impl ProducerMemory {
+    /// Maps memory that another process has made and reads. Whatever that process stores there, this
+    /// process writes each byte from one thread at a time; what it writes may be lost, then.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses the mapping.
+    pub fn attach(shared: &SharedFd) -> Result<Self, MemoryError> {
+        let geometry = shared.geometry();
+        let backing = Backing::of_file(shared.file(), geometry.size_bytes());
+        let mut mapping = Mapping::new(geometry, backing, 0)?;
+        mapping.held = Some(HeldChunks::new(geometry.page_count));
+        Ok(Self {
+            mapping: Arc::new(mapping),
+        })
+    }
+
     /// Returns the sizes of the memory.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
@@ -366,8 +404,11 @@ impl ProducerMemory {
             chunk_index,
         };
         let extent = self.mapping.extent(place, layout)?;
+        if !self.mapping.hold(place, layout) {
+            return None;
+        }
         // SAFETY: the chunk has just turned from Free to BeingWritten in a page of this layout, and
-        // this is its only handle (M2).
+        // this is its only handle (M2): in memory of another process, by `hold`.
         Some(unsafe { WritableChunk::new(Arc::clone(&self.mapping), place, extent, header) })
     }
 

@@ -50,10 +50,11 @@
 //! One exchange of the page word sets the page's layout and takes its first chunk. The page keeps
 //! the layout until its last chunk is free.
 //!
-//! Memory that another process can write is not supported. The service's side is prepared for such
-//! memory in one respect: it reads each number only once, and checks the number. But the service's
-//! side lends out payloads as slices, which is sound only while both sides run this code. For
-//! memory of another process, [`ReadableChunk::payload`] would have to copy.
+//! The two sides may be in two processes: a producer attaches memory that a service has made
+//! ([`SharedFd`]), and does not depend on what the service stores there. The service's side is
+//! prepared for memory of another process in one respect: it reads each number only once, and checks
+//! the number. But it lends out payloads as slices, which is sound only while both sides run this
+//! code. For memory of a process that is not trusted, [`ReadableChunk::payload`] would have to copy.
 
 // The format and the memory.
 pub mod layout; // sizes, offsets, header words
@@ -64,7 +65,9 @@ mod sync; // atomics, or loom's in model tests
 mod backing; // the mapped bytes
 #[cfg(loom)]
 mod backing_loom; // the bytes in model tests
+mod held_chunks; // chunks in memory of another process that this process is writing
 mod memory; // geometry, bounds, the handles of the two sides
+mod shared_fd; // memory that processes share by a file descriptor
 // Writing and reading chunks.
 mod chunk; // handles of chunks that are being written or read
 mod scrape; // reading chunks that are still being written
@@ -86,4 +89,5 @@ pub use memory::{
     shared_memory_of_file,
 };
 pub use scrape::ScrapedChunk;
+pub use shared_fd::{SharedFd, SharedFdError};
 pub use state::{ChunkMove, ChunkState, MoveError, PageWord};

@@ -1,6 +1,9 @@
 //! Tests of the shared memory through the handles of both sides: the format, the cycle of states,
 //! scraping.
 
+use std::fs::File;
+use std::os::fd::AsFd as _;
+
 use super::layout::{CHUNK_HEADER_SIZE_BYTES, PAGE_HEADER_SIZE_BYTES};
 use super::*;
 use crate::ids::{ChunkId, WriterId};
@@ -505,4 +508,60 @@ fn threads_that_take_and_free_chunks_never_share_one() {
     for page_index in 0..2 {
         assert_eq!(service.page_word(page_index), Some(PageWord::FREE));
     }
+}
+
+/// Memory that a service has made, as a producer attaches it.
+fn attached(page_size_bytes: usize, pages: usize) -> (ProducerMemory, ServiceMemory) {
+    let geometry = Geometry::new(pages * page_size_bytes, page_size_bytes).unwrap();
+    let created = SharedFd::create(geometry).unwrap();
+    let sent = created.as_fd().try_clone_to_owned().unwrap();
+    let (_, service) = shared_memory_of_file(geometry, &File::from(sent)).unwrap();
+    let sent = created.as_fd().try_clone_to_owned().unwrap();
+    let producer = ProducerMemory::attach(&SharedFd::attach(sent, page_size_bytes).unwrap());
+    (producer.unwrap(), service)
+}
+
+#[test]
+fn attached_memory_hands_chunks_over() {
+    let (producer, service) = attached(4096, 1);
+    for round in 0..100 {
+        for index in 0..PageLayout::Fourteen.chunk_count() {
+            let chunk = producer.acquire_for_writing(0, PageLayout::Fourteen, chunk_of(1, round));
+            let mut chunk = chunk.unwrap();
+            chunk.append_packet(&[round as u8; 7]);
+            assert_eq!(chunk.complete(), place(0, index));
+        }
+        for index in 0..PageLayout::Fourteen.chunk_count() {
+            let chunk = service.acquire_for_reading(place(0, index)).unwrap();
+            assert_eq!(
+                chunk.payload()[..8],
+                [[7].as_slice(), &[round as u8; 7]].concat()
+            );
+        }
+    }
+}
+
+#[test]
+fn chunks_over_one_that_is_being_written_are_refused() {
+    let (producer, service) = attached(4096, 1);
+    let held = producer.acquire_for_writing(0, PageLayout::Two, chunk_of(1, 0));
+    let held = held.unwrap();
+    // The other process frees the page although the chunk is being written.
+    let word = service.mapping.page_word(0).unwrap();
+    for layout in PageLayout::ALL {
+        word.store(PageWord::FREE.bits(), std::sync::atomic::Ordering::Relaxed);
+        assert!(
+            producer
+                .acquire_for_writing(0, layout, chunk_of(2, 0))
+                .is_none()
+        );
+    }
+    // When no chunk of the page is being written, all layouts are possible again.
+    assert_eq!(held.complete(), place(0, 0));
+    word.store(PageWord::FREE.bits(), std::sync::atomic::Ordering::Relaxed);
+    assert!(
+        producer
+            .acquire_for_writing(0, PageLayout::Seven, chunk_of(2, 0))
+            .is_some()
+    );
 }
