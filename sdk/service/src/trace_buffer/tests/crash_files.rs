@@ -2,7 +2,8 @@
 //!
 //! After each store of a commit, the files are copied, and recovered from the copy. Every packet
 //! that the buffer had before and has afterwards must be there, once, and no packet that it has
-//! neither before nor afterwards. (The packets of the commit itself may be missing: in a real
+//! neither before nor afterwards. A ring that streams also has those that were read and are not in
+//! the trace file yet. (The packets of the commit itself may be missing: in a real
 //! process they are still in the shared memory.)
 
 use std::cell::RefCell;
@@ -10,10 +11,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use protozero::HeapBuffered;
 use support::Folder;
-use tracezero_core::crash_files::{ProcessFolder, SessionFolder};
+use tracezero_core::crash_files::{ProcessFolder, RingFile, SessionFolder};
 use tracezero_core::protos::{TraceDecoder, TracePacket, TracePacketDecoder};
 use tracezero_core::shm::Geometry;
 use tracezero_crash::Leftover;
@@ -101,6 +103,17 @@ struct NewChunk {
 }
 
 impl NewChunk {
+    /// Returns the numbers of the packets.
+    fn numbers(&self) -> BTreeSet<u64> {
+        const PACKET_TAG: &[u8] = &[0x0a];
+        let packets = self.fragments.iter();
+        let trace: Vec<u8> = packets.flat_map(|it| [PACKET_TAG, it].concat()).collect();
+        let packets = TraceDecoder::new(&trace).packet();
+        packets
+            .filter_map(|packet| number_of(&packet.unwrap()))
+            .collect()
+    }
+
     fn commit_to(&self, buffer: &mut TraceBuffer) {
         let mut payload = self.fragments.concat();
         let open = u16::from(!self.is_complete);
@@ -153,36 +166,125 @@ fn chunks() -> Vec<NewChunk> {
     chunks
 }
 
-#[test]
-fn a_kill_between_two_stores_loses_and_doubles_nothing() {
-    let folder = Folder::empty();
-    let geometry = Geometry::new(4096, 4096).unwrap();
-    let process = ProcessFolder::create(folder.path(), "test", geometry).unwrap();
-    let session = SessionFolder::create(&process).unwrap();
-    let mut buffer = TraceBuffer::in_crash_file(&session, 0, RING_BYTES, FillPolicy::Ring).unwrap();
-    let mut looks = 0;
-    for chunk in chunks() {
-        let before = numbers_in(&buffer);
+/// The crash files of a session, and what a recovery finds in them.
+struct Crash {
+    folder: Folder,
+    process: Arc<ProcessFolder>,
+    session: Arc<SessionFolder>,
+    looks: usize,
+}
+
+impl Crash {
+    fn new() -> Self {
+        let folder = Folder::empty();
+        let geometry = Geometry::new(4096, 4096).unwrap();
+        let process = ProcessFolder::create(folder.path(), "test", geometry).unwrap();
+        let session = SessionFolder::create(&process).unwrap();
+        Self {
+            folder,
+            process,
+            session,
+            looks: 0,
+        }
+    }
+
+    /// Does `work` on a buffer. Checks what a recovery finds after each of its stores, beside the
+    /// packets `read` that were read from the buffer, and are not in the trace file yet. Packets
+    /// `written` are in the trace file, and may be in the ring, too.
+    fn check(
+        &mut self,
+        buffer: &mut TraceBuffer,
+        read: &BTreeSet<u64>,
+        written: &BTreeSet<u64>,
+        work: impl FnOnce(&mut TraceBuffer),
+    ) {
+        let before = numbers_in(buffer);
         let found: Rc<RefCell<Vec<Vec<u64>>>> = Rc::default();
-        let (path, copies): (PathBuf, PathBuf) = (process.path().into(), folder.file("copies"));
+        let (path, copies): (PathBuf, PathBuf) =
+            (self.process.path().into(), self.folder.file("copies"));
         let look = {
             let found = Rc::clone(&found);
             move || found.borrow_mut().push(recovered(&path, &copies))
         };
-        at_stores::call(look, || chunk.commit_to(&mut buffer));
-        let after = numbers_in(&buffer);
+        at_stores::call(look, || work(buffer));
+        let after = numbers_in(buffer);
         for numbers in found.take() {
-            looks += 1;
+            self.looks += 1;
             let all: BTreeSet<u64> = numbers.iter().copied().collect();
             assert_eq!(all.len(), numbers.len(), "a packet is twice: {numbers:?}");
-            let kept = before.intersection(&after).copied();
+            let kept = before.intersection(&after).chain(read).copied();
             let missing: Vec<u64> = kept.filter(|number| !all.contains(number)).collect();
             assert_eq!(missing, [], "missing");
-            let known: BTreeSet<u64> = before.union(&after).copied().collect();
-            let unknown: Vec<u64> = all.difference(&known).copied().collect();
+            let is_known = |number: &u64| {
+                let sets = [&before, &after, read, written];
+                sets.iter().any(|set| set.contains(number))
+            };
+            let unknown: Vec<u64> = all.into_iter().filter(|it| !is_known(it)).collect();
             assert_eq!(unknown, [], "unknown");
         }
-        assert_consistent(&buffer);
+        assert_consistent(buffer);
     }
-    assert!(looks > 800, "{looks}");
+}
+
+#[test]
+fn a_kill_between_two_stores_loses_and_doubles_nothing() {
+    let mut crash = Crash::new();
+    let buffer = TraceBuffer::in_crash_file(&crash.session, 0, RING_BYTES, FillPolicy::Ring);
+    let mut buffer = buffer.unwrap();
+    let none = BTreeSet::new();
+    for chunk in chunks() {
+        crash.check(&mut buffer, &none, &none, |buffer| chunk.commit_to(buffer));
+    }
+    assert!(crash.looks > 800, "{}", crash.looks);
+}
+
+#[test]
+fn a_kill_loses_nothing_of_a_ring_that_grows_and_shrinks() {
+    const SEGMENT_SHIFT: u32 = 13;
+    const SEGMENTS_MAX: u32 = 16;
+    let mut crash = Crash::new();
+    let file = RingFile::create(&crash.session, 0, 1 << SEGMENT_SHIFT, false).unwrap();
+    let ring = Ring::growing_in_file(SEGMENT_SHIFT, SEGMENTS_MAX, file).unwrap();
+    let mut buffer = TraceBuffer::of_ring(ring, FillPolicy::Ring);
+    let mut random = Random(2);
+    let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
+    let (mut peak_bytes, mut least_bytes) = (0, u64::MAX);
+    for chunk in chunks() {
+        // Packets of the chunk that were read before it grew are in the shared memory, too.
+        let in_memory = chunk.numbers();
+        let only_in_ring = read.difference(&in_memory).copied().collect();
+        let known = written.union(&in_memory).copied().collect();
+        crash.check(&mut buffer, &only_in_ring, &known, |buffer| {
+            chunk.commit_to(buffer);
+        });
+        peak_bytes = peak_bytes.max(buffer.size_bytes());
+        match random.below(12) {
+            // A part of the packets is read, or all of them.
+            turn @ (0 | 1) => {
+                buffer.begin_read();
+                let count = [random.below(20), u64::MAX][turn as usize];
+                for _ in 0..count {
+                    let Some(packet) = buffer.read_packet() else {
+                        break;
+                    };
+                    let bytes = packet.slices().collect::<Vec<_>>().concat();
+                    read.extend(number_of(&TracePacketDecoder::new(&bytes)));
+                }
+            }
+            // What was read is in the trace file.
+            2 => {
+                written.append(&mut read);
+                crash.check(&mut buffer, &read, &written, |buffer| {
+                    buffer.note_written();
+                    while buffer.shrink() {}
+                    drop(buffer.take_removed_segments());
+                });
+                least_bytes = least_bytes.min(buffer.size_bytes());
+            }
+            _ => {}
+        }
+    }
+    assert!(peak_bytes > 3 << SEGMENT_SHIFT, "{peak_bytes}");
+    assert!(least_bytes < peak_bytes, "{least_bytes} of {peak_bytes}");
+    assert!(crash.looks > 800, "{}", crash.looks);
 }
