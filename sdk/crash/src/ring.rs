@@ -17,14 +17,10 @@ use tracezero_core::shm::ABANDONED_FRAGMENT_SIZE;
 use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
 
 use crate::memory::PRODUCER;
-use crate::settled::{SettledRing, is_before, settled_ring, zero_bytes};
+use crate::settled::{is_before, settled_ring, zero_bytes};
 
 /// The number of bytes that are read from the file at once. At least the size of a slot.
 const WINDOW_BYTES: usize = 1 << 20;
-
-/// The maximum number of attempts to copy a ring of which the process overwrites more than half
-/// meanwhile.
-const COPIES_MAX: usize = 5;
 
 /// The largest ring: offsets have 32 bits.
 const RING_MAX_BYTES: u64 = 1 << 32;
@@ -78,33 +74,19 @@ impl RingFile {
     }
 
     /// Like [`open`](Self::open), for a file that its process may change: takes a copy.
-    pub(crate) fn open_changing(file: File, nonce: u64) -> io::Result<Option<Self>> {
+    pub(crate) fn open_changing(mut file: File, nonce: u64) -> io::Result<Option<Self>> {
         if Self::open(file.try_clone()?, nonce)?.is_none() {
             return Ok(None);
         }
         let len_bytes = file.metadata()?.len().min(RING_MAX_BYTES);
-        let copy = || {
+        let mut copy = || {
             let mut bytes = Vec::with_capacity(len_bytes as usize);
-            (&file).rewind()?;
+            file.rewind()?;
             (&file).take(len_bytes).read_to_end(&mut bytes)?;
             Ok::<_, io::Error>(bytes)
         };
-        let mut best: Option<SettledRing> = None;
-        for _ in 0..COPIES_MAX {
-            let settled = settled_ring([copy()?, copy()?, copy()?], nonce);
-            let is_enough = 2 * settled.chunks >= settled.found_chunks;
-            if best
-                .as_ref()
-                .is_none_or(|best| settled.chunks > best.chunks)
-            {
-                best = Some(settled);
-            }
-            if is_enough {
-                break;
-            }
-        }
-        let image = best.map(|best| best.image).unwrap_or_default();
-        Self::of_content(Content::Copy(image), nonce)
+        let copies = [copy()?, copy()?, copy()?];
+        Self::of_content(Content::Copy(settled_ring(copies, nonce)), nonce)
     }
 
     fn of_content(content: Content, nonce: u64) -> io::Result<Option<Self>> {

@@ -153,18 +153,9 @@ fn chunks(geometry: Geometry, memory: &[u8]) -> HashMap<usize, Chunk> {
     chunks
 }
 
-/// An image of a ring's file. Where a slot was not in its place all the time, it is zero.
-#[derive(Debug)]
-pub(crate) struct SettledRing {
-    pub(crate) image: Vec<u8>,
-    /// The number of chunks in the image.
-    pub(crate) chunks: usize,
-    /// The number of chunks in the first copy.
-    pub(crate) found_chunks: usize,
-}
-
-/// Makes one image of three copies of a ring's file.
-pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> SettledRing {
+/// Makes one image of three copies of a ring's file. Where a slot was not in its place all the time,
+/// the image is zero.
+pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> Vec<u8> {
     let [first, mut image, last] = copies;
     // The process may have added a segment or given one back.
     let len = first.len().min(image.len()).min(last.len());
@@ -198,9 +189,7 @@ pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> SettledRing {
         is_in_place(at, slot) && !new.include(writer, id) && !left.include(writer, id)
     });
     let mut end = header;
-    let mut chunks = 0;
     for (&at, slot) in settled {
-        chunks += 1;
         image[end..at].fill(0);
         // In the first copy, less of the chunk may have been valid.
         let bytes = slot.encode((at - HEADER_BYTES) as u32, nonce);
@@ -208,11 +197,7 @@ pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> SettledRing {
         end = at + slot.size_bytes();
     }
     image[end..].fill(0);
-    SettledRing {
-        image,
-        chunks,
-        found_chunks: before.len(),
-    }
+    image
 }
 
 /// Returns the chunks in the ring of which `copies[own]` is a copy, by their offset in the file.
@@ -318,7 +303,7 @@ mod tests {
 
     /// Returns the chunks in the image of three copies: writer, id and first byte.
     fn settled(copies: [&[Option<(u16, u32)>]; 3]) -> Vec<(u16, u32, u8)> {
-        let image = settled_ring(copies.map(ring), NONCE).image;
+        let image = settled_ring(copies.map(ring), NONCE);
         let slots = (HEADER_BYTES..image.len()).step_by(32).filter_map(|at| {
             let header = *image[at..].first_chunk()?;
             let header = SlotHeader::decode(header, (at - HEADER_BYTES) as u32, NONCE)?;
