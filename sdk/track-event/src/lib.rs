@@ -45,6 +45,7 @@ mod call_site; // the static behind each use of a macro
 mod begin_sessions; // the sessions that have seen the begin of a slice
 mod pieces; // cuts slices whose outer slice ends first
 mod open_slices; // the stack of open slices on the thread's track
+mod slice_details; // data of open slices that most do not need
 mod track_slices; // the open slices on other tracks
 mod slice_end; // writes the end of a slice, with or without arguments
 mod guard_state; // the state of a guard; empty under `cfg(tracezero_off)`

@@ -33,6 +33,7 @@ use crate::flow::Flow;
 use crate::instance::EventThread;
 use crate::pieces::{self, Piece, Pieces};
 use crate::placement::EventTime;
+use crate::slice_details::{Details, DetailsTable};
 use crate::slice_list::Listed;
 
 /// The number of slices of a thread that need no heap.
@@ -40,8 +41,6 @@ const SHALLOW: usize = 32;
 /// The maximum number of spans that can be open on a thread's track at once. Spans inside of these
 /// are not recorded; the report counts them: `Warning::TooDeepSpans`.
 pub const OPEN_SPANS_MAX: usize = 1 << 16;
-/// The maximum capacity of a name's buffer that is kept for later slices.
-const KEPT_NAME_BYTES: usize = 1024;
 
 thread_local! {
     static OPEN: OpenSlices = const {
@@ -75,10 +74,7 @@ struct Place {
 struct Rest {
     /// The positions after [`OpenSlices::shallow`].
     deep: Vec<Place>,
-    /// The details of slices, by ascending position. Some are of slices that have ended.
-    details: Vec<(SlicePosition, Details)>,
-    /// The number of valid elements of `details`; the others are kept for their memory.
-    details_len: usize,
+    details: DetailsTable,
     /// A buffer for the slices inside of a slice that ends.
     pieces: Vec<Piece>,
     /// Buffers for [`OpenSlices::renumber`] and [`each_in_session`].
@@ -120,17 +116,6 @@ impl BeginStamp {
     }
 }
 
-/// Data of a slice. Most slices need none.
-#[derive(Clone, Debug, Default)]
-struct Details {
-    /// The name, as in [`Piece::name`].
-    name: String,
-    /// The flow, as in [`Piece::flow`].
-    flow: Option<Flow>,
-    /// The rank of the slice, if it differs from its position.
-    rank: Option<u32>,
-}
-
 /// Pushes a slice; `None` if too many are open.
 #[inline(always)]
 pub(super) fn push(
@@ -169,7 +154,7 @@ fn push_detailed(
     // Fails on a thread that is ending.
     let is_kept = REST.try_with(|rest| {
         let mut rest = rest.try_borrow_mut().ok()?;
-        rest.keep_details(position, name, flow);
+        rest.details.keep(position.0, name, flow);
         Some(())
     });
     let flag = match is_kept {
@@ -506,7 +491,7 @@ impl OpenSlices {
     fn keep_rank(&self, position: SlicePosition, details: Details) -> bool {
         let is_kept = REST.try_with(|rest| {
             let mut rest = rest.try_borrow_mut().ok()?;
-            rest.put_details(position, details);
+            rest.details.put(position.0, details);
             Some(())
         });
         let is_kept = matches!(is_kept, Ok(Some(())));
@@ -646,8 +631,7 @@ fn with_details<R>(
     }
     let details = REST.try_with(|rest| {
         let rest = rest.try_borrow().ok()?;
-        let at = rest.find_details(position).ok()?;
-        Some(read(&rest.details.get(at)?.1))
+        Some(read(rest.details.get(position.0)?))
     });
     details.ok().flatten()
 }
@@ -670,53 +654,10 @@ impl Rest {
     const fn new() -> Self {
         Self {
             deep: Vec::new(),
-            details: Vec::new(),
-            details_len: 0,
+            details: DetailsTable::new(),
             pieces: Vec::new(),
             ranks: Vec::new(),
             positions: Vec::new(),
         }
-    }
-
-    /// Stores the details of the next slice. Entries from its position on are of slices that have
-    /// ended.
-    fn keep_details(&mut self, position: SlicePosition, name: &str, flow: Option<Flow>) {
-        while let Some(last) = self.details_len.checked_sub(1)
-            && self
-                .details
-                .get(last)
-                .is_some_and(|(it, _)| *it >= position)
-        {
-            self.details_len = last;
-        }
-        if self.details_len == self.details.len() {
-            self.details.push((position, Details::default()));
-        }
-        if let Some((of, details)) = self.details.get_mut(self.details_len) {
-            *of = position;
-            details.flow = flow;
-            details.rank = None;
-            if details.name.capacity() > KEPT_NAME_BYTES {
-                details.name = String::new();
-            }
-            details.name.clear();
-            details.name.push_str(name);
-            self.details_len += 1;
-        }
-    }
-
-    /// Stores the details of an open slice.
-    fn put_details(&mut self, position: SlicePosition, details: Details) {
-        self.details.truncate(self.details_len);
-        match self.find_details(position) {
-            Ok(at) => self.details[at].1 = details,
-            Err(at) => self.details.insert(at, (position, details)),
-        }
-        self.details_len = self.details.len();
-    }
-
-    fn find_details(&self, position: SlicePosition) -> Result<usize, usize> {
-        let details = self.details.get(..self.details_len).unwrap_or_default();
-        details.binary_search_by_key(&position, |(of, _)| *of)
     }
 }
