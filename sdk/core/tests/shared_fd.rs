@@ -51,11 +51,13 @@ fn chunks_of_another_process_arrive() {
     assert_eq!(payload[..3], [2, PAGES as u8 - 1, 9]);
 }
 
+/// The producer. It is a test so that the test above can start it in a process of its own; alone, it
+/// has no memory to attach.
 #[test]
-#[ignore = "runs in a process of its own"]
+#[ignore = "the other test starts it, with memory to attach"]
 fn write_chunks() {
     let mut options = fs::OpenOptions::new();
-    let path = std::env::var_os(MEMORY).expect("the other test runs this");
+    let path = std::env::var_os(MEMORY).expect("the other test names the memory");
     let file = options.read(true).write(true).open(path).unwrap();
     let shared = SharedFd::attach(file.into(), PAGE_BYTES).unwrap();
     assert!(shared.keeps_its_size());

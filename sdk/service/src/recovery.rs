@@ -34,7 +34,7 @@ pub struct RecoveredBuffer {
     pub sequence_ids: Vec<(WriterId, u32)>,
 }
 
-/// Whether a recording has ended.
+/// The state of a recording when its crash files were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordingState {
     /// The process was killed.

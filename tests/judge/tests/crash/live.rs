@@ -14,7 +14,7 @@ use crate::recovered::recover_and_check;
 
 /// The number of copies of each process.
 const COPIES: u32 = 8;
-/// The same for a streamed session, whose file soon has gigabytes.
+/// The number of copies of a streamed session: its file soon has gigabytes.
 const COPIES_OF_FILE: u32 = 2;
 
 #[test]

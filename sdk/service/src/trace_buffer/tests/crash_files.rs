@@ -271,7 +271,7 @@ fn a_kill_loses_nothing_of_a_ring_that_grows_and_shrinks() {
                     read.extend(number_of(&TracePacketDecoder::new(&bytes)));
                 }
             }
-            // What was read is in the trace file.
+            // The trace file gets the packets that were read.
             2 => {
                 written.append(&mut read);
                 crash.check(&mut buffer, &read, &written, |buffer| {
