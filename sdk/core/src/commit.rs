@@ -2,6 +2,7 @@
 //! became known after their chunk was complete. Also counters by which the service tells trace
 //! writers of losses.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -141,7 +142,15 @@ impl LossCount {
 /// again. It then adds [`QUARTER`](Self::QUARTER).
 // `tests/judge/tests/ring_laps.rs` checks this.
 #[derive(Debug, Default)]
-pub struct RingProgress(AtomicU64);
+pub struct RingProgress {
+    parts: AtomicU64,
+    /// The size of the ring; 0 for other buffers.
+    ring_bytes: u64,
+    /// The value of `parts` at the last turn.
+    turn_parts: AtomicU64,
+    /// The time of the last turn, on the trace clock; 0 before the first one.
+    turn_ns: AtomicU64,
+}
 
 impl RingProgress {
     /// The number of parts in the size of a ring.
@@ -150,13 +159,29 @@ impl RingProgress {
     /// The number of parts after which every trace writer writes its incremental state again.
     pub const QUARTER: u64 = Self::PARTS / 4;
 
+    /// Creates the progress of a ring with this size.
+    #[must_use]
+    pub fn of_ring(ring_bytes: u64) -> Self {
+        Self {
+            ring_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the size of the ring in bytes; `None` if the buffer is not a ring.
+    #[inline]
+    #[must_use]
+    pub fn ring_bytes(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.ring_bytes)
+    }
+
     /// Adds `parts` to the count, because so much was written into the ring, or because trace
     /// writers should behave as if it were.
     #[inline]
     pub fn advance(&self, parts: u64) {
         // Relaxed, like the load: the count only hints when to write the incremental state again.
         // No other memory access depends on it.
-        self.0.fetch_add(parts, Ordering::Relaxed);
+        self.parts.fetch_add(parts, Ordering::Relaxed);
     }
 
     /// Returns the number of parts written so far.
@@ -164,6 +189,24 @@ impl RingProgress {
     #[must_use]
     pub fn parts(&self) -> u64 {
         // Relaxed: see `advance`.
-        self.0.load(Ordering::Relaxed)
+        self.parts.load(Ordering::Relaxed)
+    }
+
+    /// Takes a turn to write what one trace writer writes for all, once in each
+    /// [quarter](Self::QUARTER) of the ring. Returns the time of the last turn; 0 if this is the
+    /// first one. Returns `None` if it is too early, or if the buffer is not a ring.
+    pub fn take_turn(&self, now_ns: u64) -> Option<u64> {
+        self.ring_bytes()?;
+        let parts = self.parts();
+        // Relaxed: the exchange only chooses one of the writers. The two words need not agree: the
+        // time may be that of an earlier turn, and a list of what is older is still true.
+        let last = self.turn_parts.load(Ordering::Relaxed);
+        if parts.checked_sub(last)? < Self::QUARTER {
+            return None;
+        }
+        self.turn_parts
+            .compare_exchange(last, parts, Ordering::Relaxed, Ordering::Relaxed)
+            .ok()?;
+        Some(self.turn_ns.swap(now_ns, Ordering::Relaxed))
     }
 }

@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 use tracezero_core::crash_files::format::{
@@ -17,13 +18,13 @@ use tracezero_core::shm::ABANDONED_FRAGMENT_SIZE;
 use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
 
 use crate::memory::PRODUCER;
-use crate::settled::{is_before, settled_ring, zero_bytes};
+use crate::settled::{SettledRing, is_before, settled_ring, zero_bytes};
 
 /// The number of bytes that are read from the file at once. At least the size of a slot.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// The largest ring: offsets have 32 bits.
-const RING_MAX_BYTES: u64 = 1 << 32;
+/// The parts of a ring that are copied one after the other: all of it, a quarter and so on.
+const RING_PARTS: [u32; 4] = [1, 4, 16, 64];
 
 /// A ring in a file.
 #[derive(Debug)]
@@ -74,19 +75,43 @@ impl RingFile {
     }
 
     /// Like [`open`](Self::open), for a file that its process may change: takes a copy.
-    pub(crate) fn open_changing(mut file: File, nonce: u64) -> io::Result<Option<Self>> {
-        if Self::open(file.try_clone()?, nonce)?.is_none() {
-            return Ok(None);
+    ///
+    /// A process may overwrite its ring faster than all of it can be copied. Then copies smaller
+    /// parts, which end where it is writing, and takes the part of which most has stayed.
+    pub(crate) fn open_changing(file: File, nonce: u64) -> io::Result<Option<Self>> {
+        let mut best: Option<SettledRing> = None;
+        for part in RING_PARTS {
+            let Some(ring) = Self::open(file.try_clone()?, nonce)? else {
+                return Ok(None);
+            };
+            let ranges = ring.newest(ring.size_bytes / part);
+            let copy = || copy(&file, ring.size_bytes, &ranges);
+            let settled = settled_ring([copy()?, copy()?, copy()?], nonce);
+            let is_enough = settled.chunk_bytes >= (ring.size_bytes / part / 2) as usize;
+            let is_better = |best: &SettledRing| settled.chunk_bytes > best.chunk_bytes;
+            if best.as_ref().is_none_or(is_better) {
+                best = Some(settled);
+            }
+            if is_enough || !ring.has_evicted {
+                break;
+            }
         }
-        let len_bytes = file.metadata()?.len().min(RING_MAX_BYTES);
-        let mut copy = || {
-            let mut bytes = Vec::with_capacity(len_bytes as usize);
-            file.rewind()?;
-            (&file).take(len_bytes).read_to_end(&mut bytes)?;
-            Ok::<_, io::Error>(bytes)
-        };
-        let copies = [copy()?, copy()?, copy()?];
-        Self::of_content(Content::Copy(settled_ring(copies, nonce)), nonce)
+        let image = best.map(|it| it.image).unwrap_or_default();
+        Self::of_content(Content::Copy(image), nonce)
+    }
+
+    /// Returns where the newest bytes of the ring are in the file: at most two ranges.
+    fn newest(&self, part_bytes: u32) -> [Range<u64>; 2] {
+        let header = HEADER_BYTES as u64;
+        let end = self.place.offset_bytes.min(self.size_bytes);
+        // With what is being written, whose place may hold an old slot.
+        let end = end
+            .saturating_add(self.place.size_bytes)
+            .min(self.size_bytes);
+        let before = end.min(part_bytes);
+        let rest = part_bytes - before;
+        [end - before..end, self.size_bytes - rest..self.size_bytes]
+            .map(|range| header + u64::from(range.start)..header + u64::from(range.end))
     }
 
     fn of_content(content: Content, nonce: u64) -> io::Result<Option<Self>> {
@@ -148,6 +173,26 @@ impl RingFile {
         walk.commit(0, cursor)?;
         Ok(walk.damaged_bytes)
     }
+}
+
+/// Copies the header of a ring and parts of it. The rest of the copy is zero.
+fn copy(file: &File, size_bytes: u32, ranges: &[Range<u64>]) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; HEADER_BYTES + size_bytes as usize];
+    file.read_exact_at(&mut bytes[..HEADER_BYTES], 0)?;
+    for range in ranges {
+        let mut at = range.start;
+        while at < range.end {
+            match file.read_at(&mut bytes[at as usize..range.end as usize], at)? {
+                // The process has given back a segment.
+                0 => {
+                    bytes.truncate(at as usize);
+                    return Ok(bytes);
+                }
+                count => at += count as u64,
+            }
+        }
+    }
+    Ok(bytes)
 }
 
 struct Walk<'a> {

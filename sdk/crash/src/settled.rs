@@ -153,9 +153,17 @@ fn chunks(geometry: Geometry, memory: &[u8]) -> HashMap<usize, Chunk> {
     chunks
 }
 
-/// Makes one image of three copies of a ring's file. Where a slot was not in its place all the time,
-/// the image is zero.
-pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> Vec<u8> {
+/// An image of a ring's file.
+#[derive(Debug)]
+pub(crate) struct SettledRing {
+    /// Zero where no slot was in its place all the time.
+    pub(crate) image: Vec<u8>,
+    /// The size of the slots with chunks.
+    pub(crate) chunk_bytes: usize,
+}
+
+/// Makes one image of three copies of a ring's file.
+pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> SettledRing {
     let [first, mut image, last] = copies;
     // The process may have added a segment or given one back.
     let len = first.len().min(image.len()).min(last.len());
@@ -188,16 +196,17 @@ pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> Vec<u8> {
         let (writer, id) = key(slot);
         is_in_place(at, slot) && !new.include(writer, id) && !left.include(writer, id)
     });
-    let mut end = header;
+    let (mut end, mut chunk_bytes) = (header, 0);
     for (&at, slot) in settled {
         image[end..at].fill(0);
         // In the first copy, less of the chunk may have been valid.
         let bytes = slot.encode((at - HEADER_BYTES) as u32, nonce);
         image[at..at + SLOT_HEADER_BYTES].copy_from_slice(&bytes);
         end = at + slot.size_bytes();
+        chunk_bytes += slot.size_bytes();
     }
     image[end..].fill(0);
-    image
+    SettledRing { image, chunk_bytes }
 }
 
 /// Returns the chunks in the ring of which `copies[own]` is a copy, by their offset in the file.
@@ -303,7 +312,7 @@ mod tests {
 
     /// Returns the chunks in the image of three copies: writer, id and first byte.
     fn settled(copies: [&[Option<(u16, u32)>]; 3]) -> Vec<(u16, u32, u8)> {
-        let image = settled_ring(copies.map(ring), NONCE);
+        let SettledRing { image, .. } = settled_ring(copies.map(ring), NONCE);
         let slots = (HEADER_BYTES..image.len()).step_by(32).filter_map(|at| {
             let header = *image[at..].first_chunk()?;
             let header = SlotHeader::decode(header, (at - HEADER_BYTES) as u32, NONCE)?;

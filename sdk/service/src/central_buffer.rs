@@ -145,6 +145,10 @@ impl CentralBuffer {
         if matches!(read_mode, ReadMode::Streams(_)) {
             buffer.list_losing_writers();
         }
+        let progress = match read_mode {
+            ReadMode::RingAtEnd => RingProgress::of_ring(buffer.stats().buffer_size),
+            _ => RingProgress::default(),
+        };
         Self {
             id,
             waited_ns: AtomicU64::new(0),
@@ -156,7 +160,7 @@ impl CentralBuffer {
                 loss_counts: HashMap::new(),
             }),
             has_room: Condvar::new(),
-            progress: Arc::default(),
+            progress: Arc::new(progress),
             read_mode,
             writers_then: None,
         }

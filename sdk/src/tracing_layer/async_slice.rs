@@ -22,7 +22,9 @@ use super::layer::TracingLayer;
 use super::site::Site;
 use super::spans::{AsyncSlice, Slot, SpanState};
 use tracezero_core::clock;
-use tracezero_track_event::{BeginSessions, Encoded, EventTime, Flow, TRACK_EVENT, Track};
+use tracezero_track_event::{
+    BeginSessions, Encoded, EventTime, Flow, OpenAsyncSlice, TRACK_EVENT, Track,
+};
 
 impl TracingLayer {
     /// Returns the track of the innermost asynchronous span around this one.
@@ -93,6 +95,7 @@ pub(super) fn begin_async_slice(
                 name => parent.unique_child(name.to_owned()),
             },
             begun: None,
+            open: OpenAsyncSlice::default(),
             args_len: span.args.len(),
         });
     }
@@ -110,7 +113,8 @@ pub(super) fn begin_async_slice(
         return;
     }
     let mut seen_by = async_slice.begun.and_then(BeginSessions::still_recording);
-    let placement = placement.on(&async_slice.track);
+    let track = &async_slice.track;
+    let placement = placement.on(track);
     let flows = [flow];
     // Take only the arguments that the slice's begin had. Values that were recorded later are in
     // the slice's end.
@@ -132,6 +136,10 @@ pub(super) fn begin_async_slice(
         };
         call_site.begin_encoded_in(instance, began, &placement, parts);
         seen_by = BeginSessions::union(seen_by, BeginSessions::in_instance(instance));
+        if let Some(begun) = BeginSessions::in_ring_of(instance) {
+            let (call_site, open) = (&site.call_site, &mut async_slice.open);
+            open.begin(track, call_site, begun, began);
+        }
     });
     async_slice.begun = seen_by;
 }

@@ -209,12 +209,13 @@ impl TracingLayer {
     #[inline(never)]
     fn close(&self, id: &Id) {
         self.spans.remove(id.into_u64(), |site, span| {
-            if let Some(async_slice) = &span.async_slice
+            if let Some(async_slice) = &mut span.async_slice
                 && let Some(begun) = async_slice.begun
             {
+                async_slice.open.end();
                 let time = EventTime::Now(clock::event_now_ns());
-                let end =
-                    Encoded::new(span.args_after(async_slice.args_len), &[]).ending(span.flow);
+                let args = span.args.get(async_slice.args_len..).unwrap_or_default();
+                let end = Encoded::new(args, &[]).ending(span.flow);
                 let call_site = &site.call_site;
                 call_site.end_encoded(begun, time, &async_slice.track, end);
             }

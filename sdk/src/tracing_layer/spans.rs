@@ -14,7 +14,7 @@ use super::first_enter::FirstEnter;
 use super::growing_table::{BucketIndex, GrowingTable};
 use super::site::{Site, SiteIndex, site_at};
 use tracezero_core::forked_child;
-use tracezero_track_event::{BeginSessions, Flow, Track, note_cut_arg};
+use tracezero_track_event::{BeginSessions, Flow, OpenAsyncSlice, Track, note_cut_arg};
 
 /// The number of slots of a bucket.
 const BUCKET_SLOTS: usize = 4;
@@ -86,6 +86,7 @@ pub(super) struct SpanState {
 pub(super) struct AsyncSlice {
     pub(super) track: Track,
     pub(super) begun: Option<BeginSessions>,
+    pub(super) open: OpenAsyncSlice,
     /// The size of the arguments that the slice's begin had, in bytes.
     pub(super) args_len: usize,
 }
@@ -176,7 +177,7 @@ impl Spans {
     /// Removes a span that has ended. If [`Slot::needs_end`] was called, `end` is called with the
     /// span's data.
     #[inline]
-    pub(super) fn remove(&self, id: u64, end: impl FnOnce(&'static Site, &SpanState)) {
+    pub(super) fn remove(&self, id: u64, end: impl FnOnce(&'static Site, &mut SpanState)) {
         let Some((index, slot)) = self.find(id) else {
             return;
         };
@@ -187,7 +188,7 @@ impl Spans {
             && !forked_child::is_disabled()
             && let Some(site) = slot.site()
         {
-            end(site, &slot.lock());
+            end(site, &mut slot.lock());
         }
         let bucket = self.table.at(index.bucket);
         if let Some(place) = bucket.and_then(|bucket| bucket.ids.get(usize::from(index.slot))) {
@@ -290,12 +291,21 @@ impl SpanState {
         self.args.get(len..).unwrap_or_default()
     }
 
+    /// Outlined, because most spans have no such slice.
+    #[cold]
+    #[inline(never)]
+    fn forget_async_slice(&mut self) {
+        self.async_slice = None;
+    }
+
     #[inline]
     fn clear(&mut self) {
         self.name.clear();
         self.args.clear();
         self.flow = None;
         self.causes.clear();
-        self.async_slice = None;
+        if self.async_slice.is_some() {
+            self.forget_async_slice();
+        }
     }
 }

@@ -18,6 +18,7 @@ use std::task::Poll;
 use protozero::{Decoder, HeapBuffered};
 
 use crate::arg::write_arg;
+use crate::async_slices::OpenAsyncSlice;
 use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
 use crate::event::{EndOf, EventPart, EventParts, EventWriter, Through};
@@ -74,6 +75,8 @@ struct SpanState {
     fields: Option<Box<[u8]>>,
     /// The sessions in which the future's slice is open.
     begun: Option<BeginSessions>,
+    /// The open slice in the sessions that record into rings.
+    open: OpenAsyncSlice,
     /// True from the begin of a poll until it returns. If it is true outside of a poll, the last
     /// poll has panicked.
     is_in_poll: bool,
@@ -112,6 +115,7 @@ impl AsyncSpan {
             track: None,
             fields: None,
             begun: None,
+            open: OpenAsyncSlice::default(),
             is_in_poll: false,
         };
         Self {
@@ -203,11 +207,13 @@ impl SpanState {
         let time = placement.time();
         let name = placement.name.unwrap_or_default();
         let open = open_slices::push_with(poll, site, time, name, Some(flow))?;
-        let mut begun_now = None;
+        let (mut begun_now, mut begun_in_rings) = (None, None);
         poll.begin(|instance| {
             let is_begun = begun.is_some_and(|begun| begun.is_known_to(instance));
             if !is_begun {
                 begun_now = BeginSessions::union(begun_now, BeginSessions::in_instance(instance));
+                begun_in_rings =
+                    BeginSessions::union(begun_in_rings, BeginSessions::in_ring_of(instance));
             }
             let (writer, events) = (&mut instance.writer, &mut instance.local);
             if !is_begun {
@@ -236,6 +242,9 @@ impl SpanState {
             self.begun =
                 BeginSessions::union(begun.and_then(BeginSessions::still_recording), begun_now);
         }
+        if let Some(begun) = begun_in_rings {
+            self.open.begin(track, site, begun, time);
+        }
         exchange_current(&mut self.track);
         Some(PollGuard {
             state: self,
@@ -252,6 +261,7 @@ impl SpanState {
     #[inline(always)]
     fn end(&mut self, end: End) {
         if let Some(begun) = self.begun.take() {
+            self.open.end();
             self.end_in(begun, self.site, &Placement::new(), &((), end));
         }
     }
@@ -297,6 +307,7 @@ impl EndingSpan<'_> {
         parts: &P,
     ) {
         if let Some(begun) = self.state.begun.take() {
+            self.state.open.end();
             self.state.end_in(begun, site, placement, parts);
         }
     }

@@ -96,6 +96,16 @@ impl BeginSessions {
         Some(Self::new(slot, instance.generation))
     }
 
+    /// Like [`in_instance`](Self::in_instance); `None` if its buffer is not a ring, which overwrites
+    /// old begins.
+    #[must_use]
+    pub fn in_ring_of(instance: &EventThread) -> Option<Self> {
+        instance
+            .local
+            .is_in_ring()
+            .then(|| Self::in_instance(instance))?
+    }
+
     /// Returns the sessions that are in `one`, in `other` or in both. All these sessions must still
     /// be recording: if a session had ended, its slot together with the newer generation could mean
     /// the next session in that slot. If both values name a capture, the result names that of

@@ -31,6 +31,7 @@ mod event_packet; // encodes the whole packet of a short event in one go
 mod unusual_form; // options: other timestamps, thread times, filtered names
 mod sequence; // writes all events of the thread's sequence
 mod slice_list; // lists the open slices of a thread, for readers of a ring
+mod track_list; // lists those of tracks that all threads may write to
 // The choices of a session.
 mod category_filter; // which categories it records
 mod options; // how its events are encoded
@@ -47,6 +48,7 @@ mod pieces; // cuts slices whose outer slice ends first
 mod open_slices; // the stack of open slices on the thread's track
 mod slice_details; // data of open slices that most do not need
 mod track_slices; // the open slices on other tracks
+mod async_slices; // the open slices of futures, for lists in rings
 mod slice_end; // writes the end of a slice, with or without arguments
 mod guard_state; // the state of a guard; empty under `cfg(tracezero_off)`
 mod span; // the guards that end spans
@@ -79,6 +81,7 @@ pub use quantity::Unit;
 pub use span::{Span, TrackSpan};
 pub use track::{ChildOrder, Track};
 pub use {
+    async_slices::OpenAsyncSlice,
     begin_sessions::BeginSessions,
     call_site_names::Origin,
     encoded::{Encoded, EncodedArgs},

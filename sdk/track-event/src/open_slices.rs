@@ -34,7 +34,7 @@ use crate::instance::EventThread;
 use crate::pieces::{self, Piece, Pieces};
 use crate::placement::EventTime;
 use crate::slice_details::{Details, DetailsTable};
-use crate::slice_list::Listed;
+use crate::slice_list::{Listed, ListingSession, Visit};
 
 /// The number of slices of a thread that need no heap.
 const SHALLOW: usize = 32;
@@ -250,8 +250,7 @@ pub(super) fn remove_by_macro(instance: &EventThread) -> Option<Pieces> {
 }
 
 /// Calls `visit` for all open slices of this thread that a session has seen, the outermost first.
-/// The slot and the generation of its instance name the session.
-pub(super) fn each_in_session(slot: usize, generation: u64, visit: &mut dyn FnMut(Listed<'_>)) {
+pub(super) fn each_in_session(session: ListingSession, visit: &mut Visit<'_>) {
     OPEN.with(|open| {
         let memory = REST.try_with(|rest| Some(mem::take(&mut rest.try_borrow_mut().ok()?.ranks)));
         // Fails on a thread that is ending.
@@ -259,7 +258,10 @@ pub(super) fn each_in_session(slot: usize, generation: u64, visit: &mut dyn FnMu
             return;
         };
         open.each(|position, slice| {
-            if slice.begun.includes_session(slot, generation) {
+            if slice
+                .begun
+                .includes_session(session.slot, session.generation)
+            {
                 ranks.push((rank(position, &slice), position));
             }
         });

@@ -6,7 +6,8 @@
 //! that overwrites old packets, it is also started again from time to time
 //! (`producer/state_start.rs`), so that most of the events that are left in the ring can be read.
 //!
-//! From time to time, the sequence also lists the open slices of the thread (`slice_list.rs`).
+//! From time to time, the sequence also lists the open slices of the thread (`slice_list.rs`), and
+//! one sequence for all lists those of other tracks (`track_list.rs`).
 //!
 //! An event uses only names and tracks that were defined since the last start. If its writer has
 //! heard of a loss since then, the sequence first starts the state again. So an event only builds
@@ -26,6 +27,7 @@ use crate::options::EventOptions;
 use crate::placement::{EventTime, Placement};
 use crate::slice_list::SliceList;
 use crate::track::Track;
+use crate::track_list::TrackList;
 use crate::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
 use tracezero_core::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use tracezero_core::commit::RingProgress;
@@ -80,6 +82,11 @@ impl EventSequence {
             })
             .expect("a type has two bytes"),
         }
+    }
+
+    /// Returns true if the packets go to a ring, which overwrites old begins.
+    pub(super) fn is_in_ring(&self) -> bool {
+        self.progress.ring_bytes().is_some()
     }
 
     /// Writes an event of a call site.
@@ -382,7 +389,19 @@ impl EventSequence {
         let form = self.unusual.as_deref();
         self.slice_list
             .write_if_due(writer, &thread, &self.progress, form);
+        self.list_tracks(writer);
         true
+    }
+
+    /// Lists the open slices of tracks that all threads may write to, if it is this sequence's turn.
+    fn list_tracks(&mut self, writer: &mut TraceWriter) {
+        let Some(list) = TrackList::take_turn(&self.progress, self.slice_list.session()) else {
+            return;
+        };
+        for track in list.tracks() {
+            self.describe(writer, track);
+        }
+        list.write(writer, self.unusual.as_deref());
     }
 }
 

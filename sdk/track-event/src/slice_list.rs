@@ -15,19 +15,45 @@ use crate::flow::Flow;
 use crate::track::Track;
 use crate::unusual_form::UnusualForm;
 use tracezero_core::commit::RingProgress;
-use tracezero_core::protos::sequences::{OpenSlices, TracePacketExt as _};
+use tracezero_core::protos::sequences::{OpenSlice, TracePacketExt as _};
 use tracezero_producer::{LocalStart, StateStart, TraceWriter};
 
 /// The maximum number of slices in a list. Further ones, which are the innermost, are left out.
 const SLICES_MAX: usize = 256;
 
-/// Calls the function that it is given for each open slice of the calling thread that a session has
-/// seen, the outermost first. The slot and the generation of its instance name the session.
-pub(super) type OpenSlicesOfThread = fn(usize, u64, &mut dyn FnMut(Listed<'_>));
+/// A visitor of open slices.
+pub(super) type Visit<'v> = dyn FnMut(Listed<'_>) + 'v;
 
-/// The stack of open slices. `connect.rs` sets it: the stack is above this module, since its slices
-/// are written by sequences.
-pub(super) static OPEN_SLICES: OnceLock<OpenSlicesOfThread> = OnceLock::new();
+/// A visitor of open slices and their tracks.
+pub(super) trait TrackVisitor {
+    /// Returns true if the visitor wants a slice with this begin.
+    fn wants(&mut self, begun_at_ns: u64) -> bool;
+
+    /// Visits a slice that it wants.
+    fn visit(&mut self, track: &Track, slice: Listed<'_>);
+}
+
+/// Where the open slices are found. These functions are above this module, since sequences write
+/// the slices that they know.
+#[derive(Debug)]
+pub(super) struct OpenSlicesSource {
+    /// Calls the function that it is given for each open slice of the calling thread that a session
+    /// has seen, the outermost first.
+    pub(super) of_thread: fn(ListingSession, &mut Visit<'_>),
+    /// Shows the visitor each slice of a track that all threads may write to. In any order, but the
+    /// outermost of a track first.
+    pub(super) of_tracks: fn(ListingSession, &mut dyn TrackVisitor),
+}
+
+/// `connect.rs` sets it.
+pub(super) static OPEN_SLICES: OnceLock<OpenSlicesSource> = OnceLock::new();
+
+/// A session whose open slices are listed, named by its instance.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListingSession {
+    pub(super) slot: usize,
+    pub(super) generation: u64,
+}
 
 /// An open slice.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +72,7 @@ pub(super) struct Listed<'a> {
 /// The lists of one sequence.
 #[derive(Debug)]
 pub(super) struct SliceList {
-    slot: usize,
-    generation: u64,
+    session: ListingSession,
     /// The value of [`RingProgress::parts`] at the last list.
     written_at_parts: u64,
     /// True if a list is due, and not written yet.
@@ -57,11 +82,17 @@ pub(super) struct SliceList {
 impl SliceList {
     pub(super) fn new(start: &LocalStart) -> Self {
         Self {
-            slot: start.slot,
-            generation: start.generation,
+            session: ListingSession {
+                slot: start.slot,
+                generation: start.generation,
+            },
             written_at_parts: start.progress.parts(),
             is_owed: false,
         }
+    }
+
+    pub(super) fn session(&self) -> ListingSession {
+        self.session
     }
 
     /// Notes a new start, which follows `last_start`. The first start of a sequence needs no list,
@@ -94,7 +125,7 @@ impl SliceList {
         if !self.is_owed {
             return;
         }
-        let Some(each_open) = OPEN_SLICES.get() else {
+        let Some(open) = OPEN_SLICES.get() else {
             return;
         };
         self.is_owed = false;
@@ -103,10 +134,10 @@ impl SliceList {
             packet.open_slices(|out| {
                 out.set_track_uuid(thread.uuid());
                 let mut room = SLICES_MAX;
-                each_open(self.slot, self.generation, &mut |slice| {
+                (open.of_thread)(self.session, &mut |slice| {
                     if room > 0 {
                         room -= 1;
-                        write_slice(&slice, form, out);
+                        out.add_slices(|out| write_slice(&slice, form, out));
                     }
                 });
             });
@@ -114,18 +145,17 @@ impl SliceList {
     }
 }
 
-fn write_slice(slice: &Listed<'_>, form: Option<&UnusualForm>, out: &mut OpenSlices<'_>) {
+/// Writes a slice of a list.
+pub(super) fn write_slice(slice: &Listed<'_>, form: Option<&UnusualForm>, out: &mut OpenSlice<'_>) {
     // A session may filter names that were made while the program ran.
     let name = match form.filter(|_| slice.is_name_dynamic) {
         Some(form) => form.name(slice.name),
         None => slice.name,
     };
-    out.add_slices(|out| {
-        out.set_begin_ns(slice.begun_at_ns);
-        out.set_name(name);
-        out.set_category(slice.category);
-        if let Some(flow) = &slice.flow {
-            out.set_flow_id(flow.id());
-        }
-    });
+    out.set_begin_ns(slice.begun_at_ns);
+    out.set_name(name);
+    out.set_category(slice.category);
+    if let Some(flow) = &slice.flow {
+        out.set_flow_id(flow.id());
+    }
 }

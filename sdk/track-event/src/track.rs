@@ -296,6 +296,10 @@ impl Track {
         self.0.parent.as_ref()
     }
 
+    pub(super) fn is_thread(&self) -> bool {
+        matches!(self.0.subject, Subject::Thread { .. })
+    }
+
     pub(super) fn describe(&self, out: &mut TrackDescriptor<'_>) {
         let data = &*self.0;
         out.set_uuid(data.uuid);

@@ -15,6 +15,7 @@ use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
 use crate::pieces::{self, Piece, Pieces};
 use crate::placement::{EventTime, Placement};
+use crate::slice_list::{Listed, ListingSession, TrackVisitor};
 use crate::track::Track;
 use tracezero_core::forked_child;
 use tracezero_core::reentry;
@@ -32,7 +33,7 @@ static GUARDS: AtomicUsize = AtomicUsize::new(0);
 /// An open slice. The slices of a track are in nesting order, the outermost first.
 #[derive(Debug)]
 struct OpenSlice {
-    track_uuid: u64,
+    track: Track,
     /// `None` if [`begin!`](crate::begin) began it.
     guard: Option<GuardId>,
     piece: Piece,
@@ -62,7 +63,7 @@ pub(super) fn push(
     // other threads, either count is right.
     GUARDS.fetch_add(1, Ordering::Relaxed);
     open.slices.push(OpenSlice {
-        track_uuid: track.uuid(),
+        track: track.clone(),
         guard: Some(guard),
         piece: piece(begun, site, time, placement),
     });
@@ -82,7 +83,7 @@ pub(super) fn push_by_macro(
     let time = placement.time();
     if open.has_guard(track) {
         open.slices.push(OpenSlice {
-            track_uuid: track.uuid(),
+            track: track.clone(),
             guard: None,
             piece: piece(begun, site, time, placement),
         });
@@ -115,7 +116,7 @@ pub(super) fn remove(
         }
     }
     if !open.has_guard(track) {
-        open.slices.retain(|it| it.track_uuid != track.uuid());
+        open.slices.retain(|it| it.track != *track);
     }
     Some((time, Pieces { inner, is_reversed }))
 }
@@ -128,7 +129,7 @@ pub(super) fn remove_by_macro(track: &Track, placement: &Placement<'_>) -> (Even
         return (placement.time(), Pieces::default());
     };
     let time = placement.time();
-    let is_by_macro = |it: &OpenSlice| it.track_uuid == track.uuid() && it.guard.is_none();
+    let is_by_macro = |it: &OpenSlice| it.track == *track && it.guard.is_none();
     let at = open.slices.iter().rposition(is_by_macro);
     if let Some(at) = at {
         open.slices.remove(at);
@@ -138,6 +139,45 @@ pub(super) fn remove_by_macro(track: &Track, placement: &Placement<'_>) -> (Even
         is_reversed: false,
     };
     (time, pieces)
+}
+
+/// Shows the visitor the open slices that a session has seen, except for those on the tracks of
+/// threads, which their threads list. A shard is locked meanwhile. Leaves out shards that are
+/// locked already.
+pub(super) fn each_in_session(session: ListingSession, visitor: &mut dyn TrackVisitor) {
+    // Relaxed: as in `push`.
+    if GUARDS.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    for open in OPEN.iter().filter_map(lock_shard) {
+        for OpenSlice { track, piece, .. } in &*open.slices {
+            let begun = piece.begun;
+            let is_listed =
+                !track.is_thread() && begun.includes_session(session.slot, session.generation);
+            if !is_listed || !visitor.wants(piece.begun_at_ns) {
+                continue;
+            }
+            let names = piece.site.names();
+            let listed = Listed {
+                begun_at_ns: piece.begun_at_ns,
+                name: names.name,
+                is_name_dynamic: names.origin.is_some_and(|it| it.is_name_dynamic),
+                category: names.category,
+                flow: piece.flow,
+            };
+            visitor.visit(
+                track,
+                match &*piece.name {
+                    "" => listed,
+                    name => Listed {
+                        name,
+                        is_name_dynamic: true,
+                        ..listed
+                    },
+                },
+            );
+        }
+    }
 }
 
 fn piece(
@@ -164,14 +204,18 @@ struct LockedShard {
     _inside: reentry::TracerGuard,
 }
 
-/// Locks the shard of a track. Returns `None` in a forked child, because a thread of the parent may
-/// have held the lock. Does not wait inside of the tracer, because this thread may hold the lock:
-/// returns `None` if the shard is locked.
+/// Locks the shard of a track.
 fn lock(track: &Track) -> Option<LockedShard> {
+    lock_shard(OPEN.get(track.uuid() as usize % SHARDS)?)
+}
+
+/// Locks a shard. Returns `None` in a forked child, because a thread of the parent may have held
+/// the lock. Does not wait inside of the tracer, because this thread may hold the lock: returns
+/// `None` if the shard is locked.
+fn lock_shard(shard: &'static Mutex<Vec<OpenSlice>>) -> Option<LockedShard> {
     if forked_child::is_disabled() {
         return None;
     }
-    let shard = OPEN.get(track.uuid() as usize % SHARDS)?;
     let slices = if reentry::is_inside() {
         shard.try_lock()?
     } else {
@@ -191,14 +235,14 @@ fn lock_if_guarded(track: &Track) -> Option<LockedShard> {
 impl LockedShard {
     fn has_guard(&self, track: &Track) -> bool {
         let mut slices = self.slices.iter();
-        slices.any(|it| it.track_uuid == track.uuid() && it.guard.is_some())
+        slices.any(|it| it.track == *track && it.guard.is_some())
     }
 
     /// Returns copies of a track's slices from index `from` on.
     fn inside(&self, from: usize, track: &Track) -> Vec<Piece> {
         let slices = self.slices.iter().enumerate().skip(from);
         slices
-            .filter(|(_, it)| it.track_uuid == track.uuid())
+            .filter(|(_, it)| it.track == *track)
             .map(|(at, it)| Piece {
                 at,
                 ..it.piece.clone()

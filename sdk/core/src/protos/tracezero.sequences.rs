@@ -406,6 +406,9 @@ impl<'a> ReadPositionDecoder<'a> {
 ///
 /// The slices that are open on the track of a thread, when the next event of its sequence has been written. Rings
 /// overwrite begins, so sequences of rings write the list from time to time, and sequences write it after losses.
+///
+/// Without a track: the oldest of the slices that are open on tracks that all threads may write to, such as those of
+/// futures. One sequence of a ring writes this list for all. Slices whose begins the ring still has may be missing.
 #[derive(Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct OpenSlices<'w> {
@@ -417,8 +420,16 @@ impl<'w> OpenSlices<'w> {
     pub const TRACK_UUID_FIELD_NUMBER: u32 = 1;
     /// Number of field `slices`.
     ///
-    /// The outermost first.
+    /// The outermost of a track first.
     pub const SLICES_FIELD_NUMBER: u32 = 2;
+    /// Number of field `time_ns`.
+    ///
+    /// In a list without a track: a time at which its slices are open, in nanoseconds on the trace clock.
+    pub const TIME_NS_FIELD_NUMBER: u32 = 3;
+    /// Number of field `left_out`.
+    ///
+    /// In a list without a track: the number of further slices, for which there was no room.
+    pub const LEFT_OUT_FIELD_NUMBER: u32 = 4;
     /// Appends field `track_uuid` (1, uint64).
     #[inline]
     pub fn set_track_uuid(&mut self, value: u64) -> &mut Self {
@@ -427,7 +438,7 @@ impl<'w> OpenSlices<'w> {
     }
     /// Appends one element of field `slices` (2, repeated `tracezero.sequences.OpenSlice`).
     ///
-    /// The outermost first.
+    /// The outermost of a track first.
     #[inline]
     pub fn add_slices<R>(
         &mut self,
@@ -437,7 +448,7 @@ impl<'w> OpenSlices<'w> {
     }
     /// Begins one element of field `slices` (2, repeated `tracezero.sequences.OpenSlice`).
     ///
-    /// The outermost first.
+    /// The outermost of a track first.
     ///
     /// The message ends when the returned writer is dropped.
     #[inline]
@@ -445,6 +456,22 @@ impl<'w> OpenSlices<'w> {
         <OpenSlice<
             '_,
         > as ::protozero::Writer>::from_message(self.message.begin_nested::<2>())
+    }
+    /// Appends field `time_ns` (3, uint64).
+    ///
+    /// In a list without a track: a time at which its slices are open, in nanoseconds on the trace clock.
+    #[inline]
+    pub fn set_time_ns(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<3>(value);
+        self
+    }
+    /// Appends field `left_out` (4, uint64).
+    ///
+    /// In a list without a track: the number of further slices, for which there was no room.
+    #[inline]
+    pub fn set_left_out(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<4>(value);
+        self
     }
     /// Returns the untyped message, for unknown fields.
     #[inline]
@@ -464,10 +491,13 @@ impl ::protozero::Writer for OpenSlices<'_> {
 ///
 /// The slices that are open on the track of a thread, when the next event of its sequence has been written. Rings
 /// overwrite begins, so sequences of rings write the list from time to time, and sequences write it after losses.
+///
+/// Without a track: the oldest of the slices that are open on tracks that all threads may write to, such as those of
+/// futures. One sequence of a ring writes this list for all. Slices whose begins the ring still has may be missing.
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct OpenSlicesDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 2>,
+    message: ::protozero::IndexedMessage<'a, 4>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> OpenSlicesDecoder<'a> {
@@ -477,11 +507,13 @@ impl<'a> OpenSlicesDecoder<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
         let slot_of = |number| match number {
             1 => 0,
-            2 => 1,
-            _ => 2,
+            3 => 1,
+            4 => 2,
+            2 => 3,
+            _ => 4,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 3, slot_of),
         }
     }
     /// Returns the last value of field `track_uuid` (1, uint64).
@@ -497,7 +529,7 @@ impl<'a> OpenSlicesDecoder<'a> {
     }
     /// Returns the elements of field `slices` (2, repeated `tracezero.sequences.OpenSlice`). An error ends the iterator.
     ///
-    /// The outermost first.
+    /// The outermost of a track first.
     #[inline]
     pub fn slices(
         &self,
@@ -505,8 +537,34 @@ impl<'a> OpenSlicesDecoder<'a> {
         Item = ::core::result::Result<OpenSliceDecoder<'a>, ::protozero::DecodeError>,
     > + use<'a> {
         self.message
-            .repeated::<::protozero::types::Bytes>(1, 2)
+            .repeated::<::protozero::types::Bytes>(3, 2)
             .map(|value| value.map(OpenSliceDecoder::new))
+    }
+    /// Returns the last value of field `time_ns` (3, uint64).
+    ///
+    /// In a list without a track: a time at which its slices are open, in nanoseconds on the trace clock.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn time_ns(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(1)
+    }
+    /// Returns the last value of field `left_out` (4, uint64).
+    ///
+    /// In a list without a track: the number of further slices, for which there was no room.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn left_out(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(2)
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]
@@ -539,6 +597,10 @@ impl<'w> OpenSlice<'w> {
     pub const CATEGORY_FIELD_NUMBER: u32 = 3;
     /// Number of field `flow_id`.
     pub const FLOW_ID_FIELD_NUMBER: u32 = 4;
+    /// Number of field `track_uuid`.
+    ///
+    /// Only in a list without a track.
+    pub const TRACK_UUID_FIELD_NUMBER: u32 = 5;
     /// Appends field `begin_ns` (1, uint64).
     ///
     /// In nanoseconds on the trace clock.
@@ -565,6 +627,14 @@ impl<'w> OpenSlice<'w> {
         self.message.append_fixed64::<4>(value);
         self
     }
+    /// Appends field `track_uuid` (5, uint64).
+    ///
+    /// Only in a list without a track.
+    #[inline]
+    pub fn set_track_uuid(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<5>(value);
+        self
+    }
     /// Returns the untyped message, for unknown fields.
     #[inline]
     pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
@@ -583,7 +653,7 @@ impl ::protozero::Writer for OpenSlice<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct OpenSliceDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 4>,
+    message: ::protozero::IndexedMessage<'a, 5>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> OpenSliceDecoder<'a> {
@@ -596,10 +666,11 @@ impl<'a> OpenSliceDecoder<'a> {
             2 => 1,
             3 => 2,
             4 => 3,
-            _ => 4,
+            5 => 4,
+            _ => 5,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 4, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 5, slot_of),
         }
     }
     /// Returns the last value of field `begin_ns` (1, uint64).
@@ -653,6 +724,19 @@ impl<'a> OpenSliceDecoder<'a> {
         &self,
     ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
         self.message.last::<::protozero::types::Fixed64>(3)
+    }
+    /// Returns the last value of field `track_uuid` (5, uint64).
+    ///
+    /// Only in a list without a track.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn track_uuid(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(4)
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]

@@ -60,6 +60,13 @@ impl<'a> Report<'a> {
         }
         self.print_threads(out)?;
         self.print_tracks(out)?;
+        if self.spans.left_out > 0 {
+            let count = plural(self.spans.left_out, "open span");
+            writeln!(
+                out,
+                "          and {count} that began before the ring's events"
+            )?;
+        }
         self.print_silent_threads(out)
     }
 

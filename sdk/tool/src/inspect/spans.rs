@@ -9,7 +9,7 @@ use tracezero_reader::{
     TrackId, TrackKind, TrackTable, Value,
 };
 
-use super::lists::{SliceList, WaitingLists};
+use super::lists::{List, ThreadList, TrackList};
 use super::open_span::OpenSpan;
 
 /// The maximum length of the arguments of a span.
@@ -28,6 +28,8 @@ pub(super) struct TrackSpans {
     left_out: u64,
     /// The time of the last event.
     pub(super) last_ns: u64,
+    /// What lists say of a track that all threads may write to, each with the time of the list.
+    listed: Vec<(u64, OpenSpan)>,
 }
 
 /// The polls of a future.
@@ -51,6 +53,10 @@ pub(super) struct OpenSpans {
     pub(super) events: u64,
     /// The times of the first and the last event.
     pub(super) times_ns: Option<(u64, u64)>,
+    /// The number of open spans that the last list of tracks left out. Their begins are
+    /// overwritten.
+    pub(super) left_out: u64,
+    begins: Begins,
 }
 
 /// Parts of begins that wait to be put into the order of time, by the index of their packet.
@@ -64,32 +70,44 @@ impl OpenSpans {
     ) -> Result<Self, ReadError> {
         let mut found = Self::default();
         let mut order = InTimeOrder::new();
-        let mut lists = WaitingLists::default();
-        let mut begins = Begins::new();
+        // By sequence.
+        let mut of_threads: HashMap<u32, ThreadList> = HashMap::new();
         while let Some(record) = reader.next()? {
             match record {
                 Record::Event(event) => {
                     let head = event.head;
-                    found.note(&event, &mut begins);
-                    let list = lists.take(head.sequence_id);
+                    found.note(&event);
+                    let list = of_threads.remove(&head.sequence_id);
                     let (tracks, names) = (reader.tracks(), reader.names());
                     let is_replaced = list.is_some_and(|list| {
                         let track = tracks.find(list.track_uuid);
-                        found.replace(list, tracks, Some(&head), &mut begins);
+                        found.replace(list, tracks, Some(&head));
                         track == Some(head.track)
                     });
                     if !is_replaced {
-                        order.add(&head, tracks, |head| found.add(head, names, &mut begins));
+                        order.add(&head, tracks, |head| found.add(head, names));
                     }
                 }
-                Record::Packet(other) => lists.add(&other.packet),
+                Record::Packet(other) => {
+                    let sequence_id = other.packet.head.sequence_id;
+                    match List::decode(other.packet.bytes()) {
+                        Some(List::OfThread(list)) => {
+                            of_threads.insert(sequence_id, list);
+                        }
+                        Some(List::OfTracks(list)) => found.note_listed(list, reader.tracks()),
+                        None => {}
+                    }
+                }
                 Record::Damage(damage) => report(&damage),
                 _ => {}
             }
         }
-        order.finish(|head| found.add(head, reader.names(), &mut begins));
-        for list in lists.take_all() {
-            found.replace(list, reader.tracks(), None, &mut begins);
+        order.finish(|head| found.add(head, reader.names()));
+        for track in &mut found.spans {
+            track.insert_listed(u64::MAX);
+        }
+        for list in of_threads.into_values() {
+            found.replace(list, reader.tracks(), None);
         }
         found.tracks = reader.tracks().clone();
         found.names = reader.names().clone();
@@ -107,7 +125,7 @@ impl OpenSpans {
     }
 
     /// Notes what only the event itself has.
-    fn note(&mut self, event: &Event<'_>, begins: &mut Begins) {
+    fn note(&mut self, event: &Event<'_>) {
         let head = &event.head;
         self.events += 1;
         let (first_ns, last_ns) = self.times_ns.unwrap_or((u64::MAX, 0));
@@ -140,7 +158,7 @@ impl OpenSpans {
         }
         let args = args_of(event);
         if !args.is_empty() || flow_id.is_some() {
-            begins.insert(head.place.index, (args, flow_id));
+            self.begins.insert(head.place.index, (args, flow_id));
         }
     }
 
@@ -151,12 +169,15 @@ impl OpenSpans {
         &mut self.spans[track.index()]
     }
 
-    fn add(&mut self, head: &EventHead, names: &NameTable, begins: &mut Begins) {
+    /// Adds the event that is next on its track.
+    fn add(&mut self, head: &EventHead, names: &NameTable) {
+        let begin = self.begins.remove(&head.place.index);
         let track = self.track(head.track);
+        track.insert_listed(head.timestamp_ns);
         track.last_ns = track.last_ns.max(head.timestamp_ns);
         match head.kind {
             EventKind::SliceBegin => {
-                let (args, flow_id) = begins.remove(&head.place.index).unwrap_or_default();
+                let (args, flow_id) = begin.unwrap_or_default();
                 // A list may have named it already.
                 let listed = track.open.last_mut();
                 let listed = listed.filter(|it| {
@@ -191,19 +212,13 @@ impl OpenSpans {
 
     /// Replaces the spans of a thread by those of a list. The list is true after the event `head`; if
     /// there is none, at the end of the trace. Spans that are known already keep their arguments.
-    fn replace(
-        &mut self,
-        list: SliceList,
-        tracks: &TrackTable,
-        head: Option<&EventHead>,
-        begins: &mut Begins,
-    ) {
+    fn replace(&mut self, list: ThreadList, tracks: &TrackTable, head: Option<&EventHead>) {
         let Some(id) = tracks.find(list.track_uuid) else {
             return;
         };
         let last_ns = head.map_or(0, |head| head.timestamp_ns);
         let head = head.filter(|head| head.track == id);
-        let begin = head.and_then(|head| begins.remove(&head.place.index));
+        let begin = head.and_then(|head| self.begins.remove(&head.place.index));
         let track = self.track(id);
         track.last_ns = track.last_ns.max(last_ns);
         let known = std::mem::replace(&mut track.open, list.spans);
@@ -220,6 +235,31 @@ impl OpenSpans {
         {
             span.is_listed = false;
             span.args = begin.unwrap_or_default().0;
+        }
+    }
+
+    /// Notes what a list says, until the events of the tracks before it are known.
+    fn note_listed(&mut self, list: TrackList, tracks: &TrackTable) {
+        for (uuid, span) in list.spans {
+            if let Some(id) = tracks.find(uuid) {
+                self.track(id).listed.push((list.time_ns, span));
+            }
+        }
+        self.left_out = list.left_out;
+    }
+}
+
+impl TrackSpans {
+    /// Adds the spans that lists up to a time have, unless they are known.
+    fn insert_listed(&mut self, until_ns: u64) {
+        let Self { open, listed, .. } = self;
+        for (_, span) in listed.extract_if(.., |(time_ns, _)| *time_ns <= until_ns) {
+            let known = open.iter().filter(|it| it.begin_ns == span.begin_ns);
+            let is_known = known.map(|it| &it.name).any(|name| *name == span.name);
+            if !is_known && open.len() < DEPTH_MAX {
+                let at = open.partition_point(|it| it.begin_ns <= span.begin_ns);
+                open.insert(at, span);
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! programs, and the command as users have it:
 //!
 //! ```sh
-//! INSPECTED_PROGRAMS=20 cargo test --release -p tracezero-cli --test tool the_tree_of_a_stuck
+//! INSPECTED_PROGRAMS=17 cargo test --release -p tracezero-cli --test tool the_tree_of_a_stuck
 //! ```
 
 use std::collections::BTreeMap;
@@ -23,7 +23,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use support::Folder;
-use tracezero::{BufferConfig, InMemorySession, TraceConfig, TraceFuture as _, async_span, span};
+use tracezero::{
+    BufferConfig, InMemorySession, TraceConfig, TraceFuture as _, Track, async_span, span,
+};
 
 use crate::process::{Run, run};
 
@@ -36,17 +38,18 @@ const PROGRAMS: &str = "INSPECTED_PROGRAMS";
 
 /// The size of the ring. A thread that waits for a processor while the others fill the ring would
 /// have no events in it.
-const RING_KIB: u32 = 4096;
+const RING_KIB: u32 = if cfg!(debug_assertions) { 4096 } else { 32768 };
 
 type GetStuck = fn(&InMemorySession);
 
 /// A program gets stuck by a function of this name.
-const KINDS: [(&str, GetStuck); 5] = [
+const KINDS: [(&str, GetStuck); 6] = [
     ("mutexes", stuck_by_mutexes),
     ("channels", stuck_by_channels),
     ("futures", stuck_by_futures),
     ("loop", stuck_by_a_loop),
     ("busy", always_busy),
+    ("waiting", waits_while_busy),
 ];
 
 /// The program. Says on its standard output when it is stuck.
@@ -65,6 +68,14 @@ fn gets_stuck() {
         .unwrap();
     let (_, get_stuck) = KINDS.iter().find(|(name, _)| *name == kind).unwrap();
     get_stuck(&session);
+}
+
+/// Waits until the ring has been overwritten this many times.
+fn wait_for_laps(session: &InMemorySession, laps: u64) {
+    let overwritten = || session.control().stats().buffers[0].bytes_overwritten;
+    while overwritten() < laps * u64::from(RING_KIB) * 1024 {
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn say_stuck() {
@@ -150,7 +161,7 @@ fn stuck_by_a_loop(session: &InMemorySession) {
 
 /// Threads trace at full speed, so that the ring overwrites the begins of their outermost spans
 /// many times.
-fn always_busy(_: &InMemorySession) {
+fn always_busy(session: &InMemorySession) {
     let serve = || {
         let _serve = span!("test", "serve");
         for number in 0_u64.. {
@@ -161,7 +172,47 @@ fn always_busy(_: &InMemorySession) {
     thread::scope(|scope| {
         named(scope, "left", serve);
         named(scope, "right", serve);
-        thread::sleep(Duration::from_millis(300));
+        wait_for_laps(session, 2);
+        say_stuck();
+    });
+}
+
+/// Futures and a track wait while threads trace at full speed, so that the ring overwrites the begins
+/// of their spans, and the tracks' descriptors. Other spans of tracks begin and end all the time.
+fn waits_while_busy(session: &InMemorySession) {
+    let read = async {
+        future::pending::<()>().await;
+    };
+    let connection = async {
+        let name = String::from("read 7");
+        read.traced(async_span!("test", name)).await;
+    };
+    let mut connection = pin!(connection.traced(async_span!("test", "connection", id = 7)));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(connection.as_mut().poll(&mut context).is_pending());
+    let (imports, late) = (Track::new("imports"), Track::new("late"));
+    let _import = span!("test", "import", track: &imports);
+    let _file = span!("test", String::from("file 3"), track: &imports);
+    let mut is_old = Some(span!("test", "is over", track: &late));
+    let be_busy = || {
+        let track = Track::unique("job");
+        loop {
+            let _request = span!("test", "request");
+            drop(span!("test", "job", track: &track));
+            let mut step = pin!(async {}.traced(async_span!("test", "step")));
+            assert!(
+                step.as_mut()
+                    .poll(&mut Context::from_waker(Waker::noop()))
+                    .is_ready()
+            );
+        }
+    };
+    thread::scope(|scope| {
+        named(scope, "left", be_busy);
+        named(scope, "right", be_busy);
+        wait_for_laps(session, 1);
+        drop(is_old.take());
+        wait_for_laps(session, 3);
         say_stuck();
     });
 }
@@ -306,7 +357,15 @@ fn check(kind: &str, report: &str) {
                 assert_eq!(spans.next(), None, "{report}");
             }
         }
-        _ => unreachable!("there are five kinds"),
+        "waiting" => {
+            assert!(report.contains("overwritten"), "{report}");
+            let mut spans = tree(report, "futures");
+            // A thread may be in the middle of these.
+            spans.retain(|span| !span.starts_with("job") && !span.starts_with("step"));
+            let expected = ["connection", "read 7", "import  track imports", "file 3"];
+            assert_eq!(spans, expected, "{report}");
+        }
+        _ => unreachable!("there are six kinds"),
     }
 }
 
@@ -318,7 +377,7 @@ fn the_tree_of_a_stuck_program_is_right() {
         for _ in 0..programs.clone().unwrap_or(2) {
             let program = Program::stuck_by(kind);
             // Those that run at full speed are stopped by a signal.
-            let is_stopped = kind == "busy";
+            let is_stopped = ["busy", "waiting"].contains(&kind);
             if is_stopped {
                 program.stop();
             }

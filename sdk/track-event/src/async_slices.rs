@@ -1,0 +1,207 @@
+//! The open slices of futures, for the lists in rings (`track_list.rs`).
+//!
+//! Any thread may poll a future, and no thread need ever poll it again. So the slices are kept for
+//! the whole process, in shards with a lock each.
+
+use std::iter;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::begin_sessions::BeginSessions;
+use crate::call_site::CallSite;
+use crate::placement::EventTime;
+use crate::slice_list::{Listed, ListingSession, TrackVisitor};
+use crate::track::Track;
+use tracezero_core::forked_child;
+use tracezero_core::reentry;
+
+/// The number of shards; a track's uuid chooses its shard.
+const SHARDS: usize = 32;
+
+/// The longest wait for a shard. It only ends a wait for a lock that this thread holds: locked code
+/// allocates, and an allocator may drop futures.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+static OPEN: [Mutex<Shard>; SHARDS] = [const { Mutex::new(Shard::new()) }; SHARDS];
+
+#[derive(Debug)]
+struct Shard {
+    slices: Vec<Option<Entry>>,
+    /// The indices of all `None` in `slices`.
+    free: Vec<u32>,
+}
+
+/// The open slice of a future.
+#[derive(Debug)]
+struct Entry {
+    /// Its name is also that of the slice.
+    track: Track,
+    site: &'static CallSite,
+    begin: Begin,
+    /// The begins in sessions that started while the future ran.
+    later: Vec<Begin>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Begin {
+    /// The sessions that have seen this begin, and no other one.
+    begun: BeginSessions,
+    begun_at_ns: u64,
+}
+
+impl Begin {
+    fn is_in(&self, ListingSession { slot, generation }: ListingSession) -> bool {
+        self.begun.includes_session(slot, generation)
+    }
+}
+
+/// The place of a future's slice in the lists of rings. It leaves them when this value is dropped.
+#[derive(Debug, Default)]
+pub struct OpenAsyncSlice(Option<Place>);
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    shard: u32,
+    index: u32,
+}
+
+impl OpenAsyncSlice {
+    /// Adds a begin. The slice has the name of its track, and the category of `site`. The sessions
+    /// in `begun` have not seen an earlier begin; see [`BeginSessions::in_ring_of`].
+    #[inline(never)]
+    pub fn begin(
+        &mut self,
+        track: &Track,
+        site: &'static CallSite,
+        begun: BeginSessions,
+        time: EventTime,
+    ) {
+        let begin = Begin {
+            begun,
+            begun_at_ns: time.timestamp_ns(),
+        };
+        if let Some(place) = self.0 {
+            place.with_shard(|shard| shard.add_later(place.index, begin));
+            return;
+        }
+        let shard = track.uuid() as usize % SHARDS;
+        let mut place = Place {
+            shard: shard as u32,
+            index: 0,
+        };
+        let entry = Entry {
+            track: track.clone(),
+            site,
+            begin,
+            later: Vec::new(),
+        };
+        self.0 = place.with_shard(|shard| {
+            place.index = shard.insert(entry)?;
+            Some(place)
+        });
+    }
+
+    /// Removes the slice. Call it before the time of the end is taken: a slice that is in a list
+    /// ends after the time of the list.
+    #[inline]
+    pub fn end(&mut self) {
+        if let Some(place) = self.0.take() {
+            place.remove();
+        }
+    }
+}
+
+impl Drop for OpenAsyncSlice {
+    #[inline]
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Place {
+    #[inline(never)]
+    fn remove(self) {
+        self.with_shard(|shard| shard.remove(self.index));
+    }
+
+    /// Calls `work` with the shard locked.
+    fn with_shard<R>(self, work: impl FnOnce(&mut Shard) -> Option<R>) -> Option<R> {
+        let _inside = reentry::TracerGuard::enter();
+        work(&mut *lock(OPEN.get(self.shard as usize)?)?)
+    }
+}
+
+/// Locks a shard. Returns `None` in a forked child, because a thread of the parent may have held
+/// the lock. The caller is inside of the tracer, so that trace points of its allocator do not lock
+/// again.
+#[inline(never)]
+fn lock(shard: &'static Mutex<Shard>) -> Option<MutexGuard<'static, Shard>> {
+    if forked_child::is_disabled() {
+        return None;
+    }
+    shard.try_lock_for(WAIT_MAX)
+}
+
+impl Shard {
+    const fn new() -> Self {
+        Self {
+            slices: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    fn insert(&mut self, entry: Entry) -> Option<u32> {
+        let Some(index) = self.free.pop() else {
+            let index = u32::try_from(self.slices.len()).ok()?;
+            self.slices.push(Some(entry));
+            return Some(index);
+        };
+        *self.slices.get_mut(index as usize)? = Some(entry);
+        Some(index)
+    }
+
+    fn add_later(&mut self, index: u32, begin: Begin) -> Option<()> {
+        let entry = self.slices.get_mut(index as usize)?.as_mut()?;
+        // Sessions end while a future waits, and others start.
+        entry.later.retain(|it| it.begun.active_slots() != 0);
+        entry.later.push(begin);
+        Some(())
+    }
+
+    fn remove(&mut self, index: u32) -> Option<()> {
+        self.slices.get_mut(index as usize)?.take()?;
+        self.free.push(index);
+        Some(())
+    }
+}
+
+/// Shows the visitor the open slices of futures that a session has seen. A shard is locked
+/// meanwhile.
+pub(super) fn each_in_session(session: ListingSession, visitor: &mut dyn TrackVisitor) {
+    let _inside = reentry::TracerGuard::enter();
+    for shard in OPEN.iter().filter_map(lock) {
+        for entry in shard.slices.iter().flatten() {
+            let mut begins = iter::once(&entry.begin).chain(&entry.later);
+            let Some(begin) = begins.find(|it| it.is_in(session)) else {
+                continue;
+            };
+            if !visitor.wants(begin.begun_at_ns) {
+                continue;
+            }
+            let names = entry.site.names();
+            let origin = names.origin;
+            visitor.visit(
+                &entry.track,
+                Listed {
+                    begun_at_ns: begin.begun_at_ns,
+                    name: entry.track.name(),
+                    is_name_dynamic: names.name.is_empty()
+                        || origin.is_some_and(|it| it.is_name_dynamic),
+                    category: names.category,
+                    flow: None,
+                },
+            );
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Lists the open slices of tracks that all threads may write to, such as those of futures.
+//!
+//! A ring overwrites the begins of long slices, also of futures that no thread polls any more. So
+//! once in each quarter of a lap, one of the sequences of the ring lists them for all. The list has
+//! the slices that began before the last list: the ring still has the begins of later ones.
+//!
+//! A list has the time before its slices were collected. Ends are timed after their slices have left
+//! the registries (`async_slices.rs`, `track_slices.rs`). So a slice that is in the list ends after
+//! the time of the list.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::slice_list::{Listed, ListingSession, OPEN_SLICES, TrackVisitor, write_slice};
+use crate::track::Track;
+use crate::unusual_form::UnusualForm;
+use tracezero_core::clock;
+use tracezero_core::commit::RingProgress;
+use tracezero_core::protos::sequences::TracePacketExt as _;
+use tracezero_producer::TraceWriter;
+
+/// The bytes of a ring for each slice of a list. A slice takes about 128 bytes with the descriptor
+/// of its track, so four lists take a sixteenth of the ring at most.
+const RING_BYTES_PER_SLICE: u64 = 64 * 128;
+
+/// The maximum number of slices in a list: the thread spends half a millisecond on so many.
+const SLICES_MAX: u64 = 512;
+
+/// The list that a sequence writes for all.
+pub(super) struct TrackList {
+    time_ns: u64,
+    /// The outermost slices of a track first.
+    slices: Vec<OldSlice>,
+    left_out: u64,
+}
+
+/// The oldest of the slices that began before the last list.
+struct OldestSlices {
+    last_ns: u64,
+    /// The maximum number of slices.
+    room: usize,
+    slices: BinaryHeap<OldSlice>,
+    /// The number of slices that began before the last list.
+    count: u64,
+}
+
+/// A slice that began before the last list.
+struct OldSlice {
+    begun_at_ns: u64,
+    /// Slices that began at the same time nest in the order of their numbers.
+    number: u64,
+    track: Track,
+    name: String,
+    is_name_dynamic: bool,
+    category: &'static str,
+}
+
+impl TrackVisitor for OldestSlices {
+    fn wants(&mut self, begun_at_ns: u64) -> bool {
+        if begun_at_ns >= self.last_ns {
+            return false;
+        }
+        self.count += 1;
+        let youngest = self.slices.peek();
+        self.slices.len() < self.room || youngest.is_some_and(|it| begun_at_ns < it.begun_at_ns)
+    }
+
+    fn visit(&mut self, track: &Track, slice: Listed<'_>) {
+        if self.slices.len() == self.room {
+            self.slices.pop();
+        }
+        self.slices.push(OldSlice {
+            begun_at_ns: slice.begun_at_ns,
+            number: self.count,
+            track: track.clone(),
+            name: slice.name.to_owned(),
+            is_name_dynamic: slice.is_name_dynamic,
+            category: slice.category,
+        });
+    }
+}
+
+impl TrackList {
+    /// Collects the slices, if it is the caller's turn to list those of its session.
+    pub(super) fn take_turn(progress: &RingProgress, session: ListingSession) -> Option<Self> {
+        let room = progress.ring_bytes()?.get() / RING_BYTES_PER_SLICE;
+        let time_ns = clock::event_now_ns();
+        let mut oldest = OldestSlices {
+            last_ns: progress.take_turn(time_ns)?,
+            room: room.min(SLICES_MAX) as usize,
+            slices: BinaryHeap::new(),
+            count: 0,
+        };
+        (OPEN_SLICES.get()?.of_tracks)(session, &mut oldest);
+        Some(Self {
+            time_ns,
+            left_out: oldest.count - oldest.slices.len() as u64,
+            slices: oldest.slices.into_sorted_vec(),
+        })
+    }
+
+    pub(super) fn tracks(&self) -> impl Iterator<Item = &Track> {
+        self.slices.iter().map(|slice| &slice.track)
+    }
+
+    /// Writes the list. The tracks are described already.
+    pub(super) fn write(&self, writer: &mut TraceWriter, form: Option<&UnusualForm>) {
+        if self.slices.is_empty() && self.left_out == 0 {
+            return;
+        }
+        writer.trace_packet(|packet| {
+            packet.open_slices(|out| {
+                out.set_time_ns(self.time_ns);
+                for slice in &self.slices {
+                    out.add_slices(|out| {
+                        write_slice(&slice.listed(), form, out);
+                        out.set_track_uuid(slice.track.uuid());
+                    });
+                }
+                if self.left_out > 0 {
+                    out.set_left_out(self.left_out);
+                }
+            });
+        });
+    }
+}
+
+impl OldSlice {
+    fn listed(&self) -> Listed<'_> {
+        Listed {
+            begun_at_ns: self.begun_at_ns,
+            name: &self.name,
+            is_name_dynamic: self.is_name_dynamic,
+            category: self.category,
+            flow: None,
+        }
+    }
+}
+
+impl Ord for OldSlice {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |it: &Self| (it.begun_at_ns, it.number);
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for OldSlice {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for OldSlice {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for OldSlice {}
