@@ -84,7 +84,7 @@ impl RingFile {
             let Some(ring) = Self::open(file.try_clone()?, nonce)? else {
                 return Ok(None);
             };
-            let ranges = ring.newest(ring.size_bytes / part);
+            let ranges = newest_ranges(ring.place, ring.size_bytes, ring.size_bytes / part);
             let copy = || copy(&file, ring.size_bytes, &ranges);
             let settled = settled_ring([copy()?, copy()?, copy()?], nonce);
             let is_enough = settled.chunk_bytes >= (ring.size_bytes / part / 2) as usize;
@@ -98,20 +98,6 @@ impl RingFile {
         }
         let image = best.map(|it| it.image).unwrap_or_default();
         Self::of_content(Content::Copy(image), nonce)
-    }
-
-    /// Returns where the newest bytes of the ring are in the file: at most two ranges.
-    fn newest(&self, part_bytes: u32) -> [Range<u64>; 2] {
-        let header = HEADER_BYTES as u64;
-        let end = self.place.offset_bytes.min(self.size_bytes);
-        // With what is being written, whose place may hold an old slot.
-        let end = end
-            .saturating_add(self.place.size_bytes)
-            .min(self.size_bytes);
-        let before = end.min(part_bytes);
-        let rest = part_bytes - before;
-        [end - before..end, self.size_bytes - rest..self.size_bytes]
-            .map(|range| header + u64::from(range.start)..header + u64::from(range.end))
     }
 
     fn of_content(content: Content, nonce: u64) -> io::Result<Option<Self>> {
@@ -173,6 +159,19 @@ impl RingFile {
         walk.commit(0, cursor)?;
         Ok(walk.damaged_bytes)
     }
+}
+
+/// Returns where the newest `part_bytes` of a ring are in its file: at most two ranges.
+fn newest_ranges(place: Place, size_bytes: u32, part_bytes: u32) -> [Range<u64>; 2] {
+    // The place that is being written may hold an old slot.
+    let end = place.offset_bytes.saturating_add(place.size_bytes);
+    let end = end.min(size_bytes);
+    let before = end.min(part_bytes);
+    let rest = (part_bytes - before).min(size_bytes - end);
+    [end - before..end, size_bytes - rest..size_bytes].map(|range| {
+        let in_file = |offset: u32| HEADER_BYTES as u64 + u64::from(offset);
+        in_file(range.start)..in_file(range.end)
+    })
 }
 
 /// Copies the header of a ring and parts of it. The rest of the copy is zero.
@@ -347,5 +346,29 @@ mod tests {
             .fold(0, |size, byte| size << 7 | u32::from(byte & 0x7f));
         assert_eq!(size, ABANDONED_FRAGMENT_SIZE);
         assert!(bytes[..3].iter().all(|byte| byte & 0x80 != 0));
+    }
+
+    /// Returns the ranges as distances from the first slot, in a ring of 100 bytes.
+    fn newest(offset_bytes: u32, size_bytes: u32, part_bytes: u32) -> [Range<u64>; 2] {
+        let place = Place {
+            offset_bytes,
+            size_bytes,
+        };
+        let header = HEADER_BYTES as u64;
+        newest_ranges(place, 100, part_bytes).map(|range| range.start - header..range.end - header)
+    }
+
+    #[test]
+    fn the_newest_bytes_end_where_the_process_writes() {
+        assert_eq!(newest(60, 0, 25), [35..60, 100..100]);
+        assert_eq!(newest(60, 8, 25), [43..68, 100..100]);
+        assert_eq!(newest(10, 0, 25), [0..10, 85..100]);
+    }
+
+    #[test]
+    fn a_part_of_the_size_of_the_ring_is_all_of_it() {
+        assert_eq!(newest(60, 8, 100), [0..68, 68..100]);
+        assert_eq!(newest(0, 0, 100), [0..0, 0..100]);
+        assert_eq!(newest(u32::MAX, 8, 100), [0..100, 100..100]);
     }
 }

@@ -10,7 +10,9 @@ use tracezero_core::crash_files::PREAMBLE_FILE;
 use tracezero_core::crash_files::format::{Meta, WriterRow};
 use tracezero_core::ids::BufferId;
 use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer};
-use tracezero_service::{RecordingState, RecoveredBuffer, RecoveredCounts, write_recovered};
+use tracezero_service::{
+    Preamble, RecordingState, RecoveredBuffer, RecoveredCounts, write_recovered,
+};
 
 use crate::error::RecoverError;
 use crate::folder::{entries, open_file, read_file};
@@ -57,6 +59,8 @@ pub(crate) struct FoundSession {
 #[derive(Debug)]
 pub(crate) struct RestOfTrace {
     preamble: Vec<u8>,
+    /// True if the part before has the packets of the begin.
+    has_begun: bool,
     buffers: Vec<RecoveredBuffer>,
     is_living: bool,
 }
@@ -78,6 +82,7 @@ impl FoundSession {
         let buffers = buffers.map(|rings| buffer_of(process, &rings, &part, &mut damages));
         let rest = RestOfTrace {
             preamble,
+            has_begun: part.has_begun,
             buffers: buffers.collect::<Result<_, _>>()?,
             is_living: process.is_living,
         };
@@ -153,7 +158,11 @@ impl RestOfTrace {
         } else {
             RecordingState::EndedByKill
         };
-        write_recovered(PRODUCER, &self.preamble, self.buffers, end, take)
+        let preamble = Preamble {
+            packets: &self.preamble,
+            has_begun: self.has_begun,
+        };
+        write_recovered(PRODUCER, preamble, self.buffers, end, take)
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct TracePart {
     pub(crate) positions: HashMap<(u32, WriterId), (u32, ReadPosition)>,
     /// The id of the recording.
     recording_id: u64,
+    /// True if the part has the packets that a trace begins with.
+    pub(crate) has_begun: bool,
 }
 
 impl TracePart {
@@ -85,16 +87,18 @@ impl TracePart {
             offset_bytes: 0,
         };
         let mut packet = Vec::new();
-        let mut len_bytes = 0;
+        let (mut len_bytes, mut is_begin) = (0, false);
         while packets.read(&mut packet)? {
             let boundary = TracePacketDecoder::new(&packet).recording_boundary();
-            if let Ok(Some(boundary)) = boundary
-                && boundary.recording_id() != Ok(Some(self.recording_id))
-            {
-                return Err(io::Error::other("another recording has replaced the trace"));
+            if let Ok(Some(boundary)) = boundary {
+                if boundary.recording_id() != Ok(Some(self.recording_id)) {
+                    return Err(io::Error::other("another recording has replaced the trace"));
+                }
+                is_begin = true;
             }
             if self.note(&packet) {
                 len_bytes = packets.offset_bytes;
+                self.has_begun |= is_begin;
             }
         }
         self.files.push((file, len_bytes));

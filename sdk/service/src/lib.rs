@@ -93,7 +93,7 @@ pub use self::phase::State;
 pub use self::producer_endpoint::ProducerEndpoint;
 pub use self::recording::Recording;
 pub use self::recovery::{
-    RecordingState, RecoveredBuffer, RecoveredCounts, recording_id, write_recovered,
+    Preamble, RecordingState, RecoveredBuffer, RecoveredCounts, recording_id, write_recovered,
 };
 pub use self::requested::RequestedDataSources;
 pub use self::sequence_account::SequenceAccount;

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use super::central_buffer::{CentralBuffer, TakenBuffer};
 use super::sequence_account::{SequenceAccount, sequence_accounts};
 use super::service_packets::{ServicePackets, encode_packets_at};
-use super::trace_buffer::TraceBuffer;
+use super::trace_buffer::{BufferStats, TraceBuffer};
 use super::trace_reader::{Extent, TraceReader};
 use super::trace_stats::TraceStats;
+use protozero::Decoder;
 use tracezero_config::{LocalChoices, SessionConfig};
 use tracezero_core::coordination::WriterTotals;
 use tracezero_core::ids::{BufferId, ProducerId, WriterId};
@@ -55,6 +56,15 @@ pub struct RecoveredCounts {
     pub sequences: Vec<SequenceAccount>,
 }
 
+/// The service's own packets in the crash files of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Preamble<'a> {
+    /// The packets.
+    pub packets: &'a [u8],
+    /// True if the trace file that the recovered trace begins with has those of the begin.
+    pub has_begun: bool,
+}
+
 /// Writes a trace: the packets in `preamble`, those in the buffers, and statistics. Calls `take`
 /// with batches of packets. `producer_id` is that of the only producer.
 ///
@@ -64,7 +74,7 @@ pub struct RecoveredCounts {
 #[expect(clippy::missing_panics_doc, reason = "an empty configuration is valid")]
 pub fn write_recovered<E>(
     producer_id: ProducerId,
-    preamble: &[u8],
+    preamble: Preamble<'_>,
     buffers: Vec<RecoveredBuffer>,
     state: RecordingState,
     mut take: impl FnMut(&[u8]) -> Result<(), E>,
@@ -87,9 +97,9 @@ pub fn write_recovered<E>(
             .continue_sequence((producer_id, writer_id), sequence_id);
     }
 
-    take(preamble)?;
+    preamble.write(&mut take)?;
     reader.begin_reading();
-    let begin = RecordingBegin::find(preamble);
+    let begin = RecordingBegin::find(preamble.packets);
     let provenance = reader.provenance();
     begin.append(&mut reader, |packets| packets.trace_provenance(&provenance));
     reader.read_buffers(Extent::Everything, &mut take)?;
@@ -102,7 +112,7 @@ pub fn write_recovered<E>(
         buffers: reader
             .buffers()
             .iter()
-            .map(|buffer| buffer.with(|buffer| *buffer.stats()))
+            .map(|buffer| buffer.with(|buffer| recovered_stats(*buffer.stats())))
             .collect(),
         writers: reader.writer_stats(),
         sequences,
@@ -123,6 +133,47 @@ pub fn write_recovered<E>(
         packets: counts.packets,
         events: counts.events,
         sequences: stats.sequences,
+    })
+}
+
+/// Returns the statistics of a buffer that was filled from crash files. It refuses chunks that the
+/// trace file has, or that were in the ring and in the shared memory. These were not discarded.
+fn recovered_stats(stats: BufferStats) -> BufferStats {
+    BufferStats {
+        chunks_discarded: 0,
+        ..stats
+    }
+}
+
+impl Preamble<'_> {
+    /// Writes the packets, except for those of the begin if the trace has them. Clocks and schemas
+    /// may be newer than those in the trace; a second one does no harm.
+    fn write<E>(self, take: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        if !self.has_begun {
+            return take(self.packets);
+        }
+        let mut fields = Decoder::new(self.packets).fields();
+        let mut start = 0;
+        while let Some(Ok(_)) = fields.next() {
+            let end = fields.offset();
+            let packet = &self.packets[start..end];
+            if !is_of_begin(packet) {
+                take(packet)?;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if a trace has this packet once, at its begin.
+fn is_of_begin(packet: &[u8]) -> bool {
+    let mut packets = TraceDecoder::new(packet).packet().flatten();
+    packets.any(|packet| {
+        matches!(packet.trace_config(), Ok(Some(_)))
+            || matches!(packet.trace_uuid(), Ok(Some(_)))
+            || matches!(packet.system_info(), Ok(Some(_)))
+            || matches!(packet.recording_boundary(), Ok(Some(_)))
     })
 }
 

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use judge::{ExtraSchema, judge};
+use perfetto_protos::trace_packet::TracePacket;
+use perfetto_protos::trace_stats::trace_stats::BufferStats;
 use tracezero::crash::{RecoveredTrace, leftovers};
 
 use crate::program::{Kind, Reported, text};
@@ -27,6 +29,18 @@ fn check_trace(kind: Kind, trace: &RecoveredTrace, reported: &Reported) {
     let bytes = fs::read(&trace.path).unwrap();
     assert_eq!(bytes.len() as u64, trace.size_bytes);
     let verdict = judge(&bytes, &ExtraSchema::new()).unwrap();
+    let count = |has: fn(&TracePacket) -> bool| verdict.packets.iter().filter(|it| has(it)).count();
+    assert_eq!(count(TracePacket::has_trace_config), 1);
+    assert_eq!(count(TracePacket::has_trace_uuid), 1);
+    assert_eq!(count(TracePacket::has_system_info), 1);
+    let discarded = |packet: &TracePacket| {
+        let buffers = &packet.trace_stats().buffer_stats;
+        buffers
+            .iter()
+            .map(BufferStats::chunks_discarded)
+            .sum::<u64>()
+    };
+    assert_eq!(verdict.packets.iter().map(discarded).sum::<u64>(), 0);
     let mut numbers: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     let mut sequences: HashMap<u32, u32> = HashMap::new();
     for packet in verdict.packets.iter().filter(|it| it.has_for_testing()) {
