@@ -15,8 +15,8 @@ use tracezero::{BufferConfig, TraceConfig, instant};
 
 /// The environment variable with the folder that has the directories.
 const FOLDER: &str = "TRACEZERO_TEST_NO_ROOM";
-/// A tmpfs of 20 MiB, one that is read-only, and a file system that reserves no room.
-const DIRECTORIES: [&str; 3] = ["small", "read-only", "ramfs"];
+/// A tmpfs of 20 MiB, one that is read-only, and two file systems that reserve no room.
+const DIRECTORIES: [&str; 4] = ["small", "read-only", "ramfs", "overlay"];
 
 const EVENTS: u64 = 100_000;
 
@@ -27,14 +27,16 @@ fn records_without_room() {
     let Some(folder) = env::var_os(FOLDER) else {
         return;
     };
-    let [small, read_only, ramfs] = DIRECTORIES.map(|name| Path::new(&folder).join(name));
+    let [small, read_only, ramfs, overlay] = DIRECTORIES.map(|name| Path::new(&folder).join(name));
     let refused = |directory: &Path| {
         let config = TraceConfig::default().crash_safe_in(directory);
         let error = config.record_in_memory().expect_err("there is no room");
         error.to_string()
     };
-    let error = refused(&ramfs);
-    assert!(error.contains("cannot reserve"), "{error}");
+    for directory in [ramfs, overlay] {
+        let error = refused(&directory);
+        assert!(error.contains("cannot reserve"), "{error}");
+    }
     let error = refused(&read_only);
     assert!(error.contains("Read-only file system"), "{error}");
     let error = refused(&small);
@@ -42,7 +44,9 @@ fn records_without_room() {
         error.contains("bytes free, and crash files need"),
         "{error}"
     );
-    let process = fs::read_dir(&small).unwrap().next().unwrap().unwrap();
+    let mut entries = fs::read_dir(&small).unwrap().map(Result::unwrap);
+    let is_of_process = |it: &fs::DirEntry| it.file_name().to_string_lossy().ends_with(".tz");
+    let process = entries.find(is_of_process).unwrap();
     let files = fs::read_dir(process.path()).unwrap();
     let names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "the shared memory alone: {names:?}");
@@ -78,7 +82,9 @@ fn without_room_a_session_is_refused_and_never_faults() {
     }
     let mount = "mount -t tmpfs -o size=20m,mode=700 none small && \
                  mount -t ramfs -o mode=700 none ramfs && \
-                 mount -t tmpfs -o ro,mode=700 none read-only";
+                 mount -t tmpfs -o ro,mode=700 none read-only && \
+                 mkdir small/lower small/upper small/work && \
+                 mount -t overlay -o lowerdir=small/lower,upperdir=small/upper,workdir=small/work none overlay";
     let in_namespace = |script: &str| {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", script]);
