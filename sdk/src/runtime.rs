@@ -64,7 +64,7 @@ impl Runtime {
         let runtime = match RUNTIME.get() {
             Some(runtime) => runtime,
             None => {
-                let (made, control) = Self::new(Realm::PROCESS, asked, crash_directory)?;
+                let (made, control) = Self::new(Realm::Process, asked, crash_directory)?;
                 start_timers(&made.service).map_err(Error::Thread)?;
                 let runtime = RUNTIME.get_or_init(|| made);
                 inside.make_permanent();
@@ -73,9 +73,9 @@ impl Runtime {
                 }
                 // Trace points may call the service from now on.
                 producer::connect(
-                    Realm::PROCESS,
+                    Realm::Process,
                     &control,
-                    &runtime.arbiter,
+                    Some(&runtime.arbiter),
                     TRACK_EVENT.state(),
                 );
                 runtime

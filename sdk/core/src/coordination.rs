@@ -320,6 +320,8 @@ pub enum FlushInitiator {
     Unknown = 0,
     /// The service itself.
     Service = 1,
+    /// The command `perfetto`.
+    CommandLine = 2,
     /// The application, which holds the session.
     Consumer = 3,
 }
@@ -343,6 +345,26 @@ impl FlushFlags {
         }
     }
 
+    /// Returns the flags with these [`bits`](Self::bits). Unknown values read as unknown.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self {
+            reason: match bits & 0xf {
+                1 => FlushReason::Periodic,
+                2 => FlushReason::TraceStop,
+                3 => FlushReason::TraceClone,
+                4 => FlushReason::Explicit,
+                _ => FlushReason::Unknown,
+            },
+            initiator: match bits >> 4 & 0xf {
+                1 => FlushInitiator::Service,
+                2 => FlushInitiator::CommandLine,
+                3 => FlushInitiator::Consumer,
+                _ => FlushInitiator::Unknown,
+            },
+        }
+    }
+
     /// Returns the flags as a number, in the encoding of Perfetto's `FlushFlags`: the reason in
     /// bits 0 to 3, the initiator in bits 4 to 7.
     #[must_use]
@@ -360,5 +382,9 @@ mod tests {
         assert_eq!(FlushFlags::default().bits(), 0);
         assert_eq!(FlushFlags::explicit().bits(), 0x34);
         assert_eq!(FlushFlags::by_service(FlushReason::TraceStop).bits(), 0x12);
+        for bits in [0, 0x12, 0x34, 0x21, 0x22, 0x13] {
+            assert_eq!(FlushFlags::from_bits(bits).bits(), bits);
+        }
+        assert_eq!(FlushFlags::from_bits(0xfff), FlushFlags::default());
     }
 }

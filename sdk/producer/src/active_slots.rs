@@ -12,9 +12,9 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The maximum number of sessions that run at once. A session that lists a data source several
-/// times takes one slot for each.
-pub(crate) const SLOTS: usize = 16;
+/// The maximum number of sessions that run at once, those of daemons included. A session that lists
+/// a data source several times takes one slot for each.
+pub(crate) const SLOTS: usize = 30;
 
 /// The slot of all captures, after the slots of sessions.
 pub const CAPTURE_SLOT: usize = SLOTS;
@@ -28,6 +28,8 @@ pub(super) const SLOTS_STRIDE: usize = 32;
 /// sessions have started the data source, so all of them record what the thread traces. It waits
 /// for at most `START_WAIT_LIMIT`. `sdk/tests/data_sources/threads.rs` checks this.
 pub(super) const UNREGISTERED: u32 = 1 << 31;
+
+const _: () = assert!(CAPTURE_SLOT < SLOTS_STRIDE && 1 << CAPTURE_SLOT < UNREGISTERED);
 
 /// The number of starts and stops of instances.
 static GENERATION: AtomicU64 = AtomicU64::new(1);

@@ -370,7 +370,8 @@ impl Arbiter {
             }
             pause = ((pause + Duration::from_micros(1)) * 8).min(STALL_PAUSE_MAX);
             let chunk = self.find_chunk(request);
-            if chunk.is_some() || started.elapsed() >= limit {
+            // Nobody frees chunks of a connection that has ended.
+            if chunk.is_some() || started.elapsed() >= limit || self.state.lock().is_shut_down {
                 return chunk;
             }
         }

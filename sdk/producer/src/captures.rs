@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::active_slots::{CAPTURE_SLOT, advance_generation};
-use crate::application::call_application;
+use crate::active_slots::CAPTURE_SLOT;
 use crate::data_source_state::DataSourceState;
 use crate::data_sources::START_WAIT_LIMIT;
-use crate::realm::Realm;
-use crate::registry::{REGISTRY, RegisteredInstance, offer};
+use crate::registry::{REGISTRY, offer};
 use crate::thread_writers;
 use tracezero_core::forked_child;
-use tracezero_core::ids::InstanceId;
 
 /// Adds a data source to the thread's capture. Called when a trace point was reached and `slots`
 /// record the data source.
@@ -47,19 +44,4 @@ pub(crate) fn registered(data_source: &'static DataSourceState) {
     // Make the calls even if another thread has offered the data source: that thread may not have
     // made them yet.
     service.make_calls(START_WAIT_LIMIT);
-}
-
-/// Forgets a realm and its remaining instances: trace points no longer reach them.
-pub fn disconnect(realm: Realm) {
-    let removed = {
-        let mut registry = REGISTRY.lock();
-        let connected = registry.realms.remove(&realm);
-        let left = |&(other, _): &(Realm, InstanceId), _: &RegisteredInstance| other == realm;
-        let instances: Vec<_> = registry.instances.extract(left);
-        advance_generation();
-        registry.update_masks();
-        (connected, instances)
-    };
-    // With nothing locked, because dropping instances runs code of the application.
-    call_application(|| drop(removed));
 }

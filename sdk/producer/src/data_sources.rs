@@ -5,11 +5,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::active_slots;
+use crate::application::call_application;
 use crate::arbiter::Arbiter;
 use crate::data_source_state::{DataSourceState, ENABLED};
 use crate::pending_flushes::PendingFlushes;
 use crate::realm::Realm;
-use crate::registry::{ConnectedRealm, REGISTRY, offer, service};
+use crate::registry::{ConnectedRealm, REGISTRY, offer};
 use crate::switches::Recording;
 use crate::thread_writers;
 use tracezero_core::coordination::ServiceControl;
@@ -51,7 +52,7 @@ fn register(data_source: &'static DataSourceState) {
     let service = {
         let mut registry = REGISTRY.lock();
         registry.add(data_source);
-        registry.service(Realm::PROCESS)
+        registry.service(Realm::Process)
     };
     if let Some(service) = service {
         // Sets up and starts the data source for the sessions that record it. This is needed even
@@ -111,13 +112,13 @@ fn publish_declarations(service: &dyn ServiceControl, data_source: &DataSourceSt
 
 /// Connects a service. The service learns of all data sources that are known now, and of each later
 /// data source when that is registered. `first` is a data source of the SDK that every service
-/// knows.
+/// knows. `arbiter` is `None` until a daemon has given its memory: see [`set_arbiter`].
 ///
 /// The caller must hold the guard of [`forked_child::enter`].
 pub fn connect(
     realm: Realm,
     service: &Arc<dyn ServiceControl>,
-    arbiter: &Arc<Arbiter>,
+    arbiter: Option<&Arc<Arbiter>>,
     first: &'static DataSourceState,
 ) {
     watch_forks(first);
@@ -127,22 +128,48 @@ pub fn connect(
         registry.add(first);
         let connected = ConnectedRealm {
             service: Arc::clone(service),
-            arbiter: Arc::clone(arbiter),
+            arbiter: arbiter.cloned(),
             flushes: PendingFlushes::new(),
             reached: Vec::new(),
         };
         registry.realms.insert(realm, connected);
-        if realm == Realm::PROCESS {
-            for data_source in &registry.data_sources {
-                offer(&**service, data_source);
-            }
-        } else {
+        if realm.is_capture() {
             // A capture gets the other data sources when its threads reach them.
             offer(&**service, first);
             registry.update_masks();
+        } else {
+            for data_source in &registry.data_sources {
+                offer(&**service, data_source);
+            }
         }
     }
     publish_declarations(&**service, first);
+}
+
+/// Sets the arbiter of a daemon's memory. It gets all chunks of the realm from now on.
+pub fn set_arbiter(realm: Realm, arbiter: &Arc<Arbiter>) {
+    if let Some(connected) = REGISTRY.lock().realms.get_mut(&realm) {
+        connected.arbiter.get_or_insert_with(|| Arc::clone(arbiter));
+    }
+}
+
+/// Makes the writers of a realm start their incremental state again, so that what is left of a ring
+/// can be read. A daemon does not tell how far a ring is.
+pub fn restart_state(realm: Realm) {
+    REGISTRY.lock().restart_state(realm);
+}
+
+/// Disconnects a service: trace points no longer reach its instances.
+pub fn disconnect(realm: Realm) {
+    let removed = REGISTRY.lock().remove_realm(realm);
+    if let Some(connected) = &removed.connected
+        && let Some(arbiter) = &connected.arbiter
+    {
+        // Threads drop their writers when they trace next. Until then they may wait for chunks.
+        arbiter.try_shutdown();
+    }
+    // With nothing locked, because dropping instances runs code of the application.
+    call_application(|| drop(removed));
 }
 
 /// The data source that all services know.
@@ -176,7 +203,8 @@ pub fn activate_triggers(names: &[&str]) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
-    if let Some(service) = service(Realm::PROCESS) {
+    let services = REGISTRY.lock().services_of_process();
+    for service in services {
         service.activate_triggers(names);
     }
 }

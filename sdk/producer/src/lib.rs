@@ -24,7 +24,7 @@ mod writer_ids; // allocates writer ids
 mod account; // counts what became of every packet
 // Data sources, and the sessions that record them.
 mod active_slots; // bit masks of the sessions that record a data source
-mod realm; // identifies a service that runs in this process
+mod realm; // identifies a service that the process has a connection to
 mod setup; // the session and configuration of an instance
 mod answers; // guards for starts, stops and flushes: answered when dropped
 mod instance; // a data source in one session; its writer and state on each thread
@@ -49,11 +49,12 @@ mod tests; // the whole producer, with many threads
 pub use active_slots::{ActiveSlots, generation};
 pub use answers::{Flushing, Starting, Stopping};
 pub use arbiter::{Arbiter, ArbiterConfig};
-#[cfg(feature = "testing")]
-pub use captures::disconnect;
 pub use data_source::{DataSource, TraceContext};
 pub use data_source_state::{DataSourceState, ENABLED};
-pub use data_sources::{activate_triggers, connect, declarations_changed, with_recording};
+pub use data_sources::{
+    activate_triggers, connect, declarations_changed, disconnect, restart_state, set_arbiter,
+    with_recording,
+};
 pub use instance::{Instance, LocalStart};
 pub use own_data_source::{OwnDataSource, OwnInstance};
 pub use process_producer::ProcessProducer;

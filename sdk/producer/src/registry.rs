@@ -42,7 +42,8 @@ pub(super) struct Registry {
 /// A realm as data sources see it.
 pub(super) struct ConnectedRealm {
     pub(super) service: Arc<dyn ServiceControl>,
-    pub(super) arbiter: Arc<Arbiter>,
+    /// `None` until a daemon has given its memory, which it does before the first set-up.
+    pub(super) arbiter: Option<Arc<Arbiter>>,
     pub(super) flushes: PendingFlushes,
     /// For captures: the data sources that were offered because threads of the capture reached
     /// them.
@@ -57,6 +58,7 @@ pub(super) struct ConnectedRealm {
 /// entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Slot {
+    realm: Realm,
     session: SessionId,
     ordinal: usize,
 }
@@ -71,8 +73,15 @@ pub(super) struct RegisteredInstance {
     generation: Option<u64>,
 }
 
+/// A realm that is no longer connected.
+pub(super) struct RemovedRealm {
+    pub(super) connected: Option<ConnectedRealm>,
+    _instances: Vec<RegisteredInstance>,
+}
+
 impl Registry {
-    /// Adds a data source and offers it to the service, unless it is already known.
+    /// Adds a data source and offers it to the services, unless it is already known. Captures get it
+    /// when their threads reach it.
     pub(super) fn add(&mut self, data_source: &'static DataSourceState) {
         let mut known = self.data_sources.iter();
         if known.any(|known| std::ptr::eq(*known, data_source)) {
@@ -80,14 +89,25 @@ impl Registry {
         }
         data_source.set_position(self.data_sources.len());
         self.data_sources.push(data_source);
-        if let Some(service) = self.service(Realm::PROCESS) {
-            offer(&*service, data_source);
+        for (realm, connected) in self.realms.iter() {
+            if !realm.is_capture() {
+                offer(&*connected.service, data_source);
+            }
         }
     }
 
     pub(super) fn services(&self) -> Vec<Arc<dyn ServiceControl>> {
         let realms = self.realms.values();
         realms.map(|realm| Arc::clone(&realm.service)).collect()
+    }
+
+    /// Returns the services of all realms but captures.
+    pub(super) fn services_of_process(&self) -> Vec<Arc<dyn ServiceControl>> {
+        let realms = self.realms.iter();
+        let shared = realms.filter(|(realm, _)| !realm.is_capture());
+        shared
+            .map(|(_, connected)| Arc::clone(&connected.service))
+            .collect()
     }
 
     pub(super) fn service(&self, realm: Realm) -> Option<Arc<dyn ServiceControl>> {
@@ -105,25 +125,29 @@ impl Registry {
         (realm, id): (Realm, InstanceId),
         setup: &DataSourceSetup,
     ) -> Option<&'static DataSourceState> {
+        if !self.realms.contains_key(&realm) {
+            return None;
+        }
         let wanted = Slot {
+            realm,
             session: setup.session,
             ordinal: setup.ordinal,
         };
-        let slot = if realm == Realm::PROCESS {
+        let slot = if realm.is_capture() {
+            CAPTURE_SLOT
+        } else {
             let taken = self.slots.iter().position(|slot| *slot == Some(wanted));
             let free = || self.slots.iter().position(Option::is_none);
-            // Without a slot, the instance would not record. This does not happen: the service
-            // admits fewer sessions than there are slots.
+            // Without a slot, the instance does not record. The service of the process admits half
+            // as many sessions as there are slots, and so do daemons.
             taken.or_else(free)?
-        } else {
-            CAPTURE_SLOT
         };
         // Several data sources may have the same name; each is set up once.
         let data_source = self.data_sources.iter().find(|data_source| {
             data_source.name() == setup.name && self.at(realm, data_source, slot).is_none()
         })?;
-        if realm == Realm::PROCESS {
-            self.slots[slot] = Some(wanted);
+        if let Some(slot) = self.slots.get_mut(slot) {
+            *slot = Some(wanted);
         }
         self.instances.insert(
             (realm, id),
@@ -146,19 +170,47 @@ impl Registry {
         }
     }
 
+    /// Makes the writers of a realm start their incremental state again.
+    pub(super) fn restart_state(&self, realm: Realm) {
+        for ((of, _), instance) in self.instances.iter() {
+            if *of == realm {
+                instance.setup.progress.advance(RingProgress::QUARTER);
+            }
+        }
+    }
+
     /// Removes an instance: trace points no longer reach it. Returns the data source's value for
     /// the instance.
     pub(super) fn remove(&mut self, id: (Realm, InstanceId)) -> Option<Arc<dyn AnyInstance>> {
         let removed = self.instances.remove(&id)?;
-        let is_used = |instance: &RegisteredInstance| instance.slot == removed.slot;
-        if !self.instances.values().any(is_used)
-            && let Some(slot) = self.slots.get_mut(removed.slot)
-        {
-            *slot = None;
-        }
+        self.free_unused_slots();
         advance_generation();
         self.update_masks();
         removed.instance
+    }
+
+    /// Removes a realm and its instances: trace points no longer reach them. The caller drops the
+    /// instances with nothing locked.
+    pub(super) fn remove_realm(&mut self, realm: Realm) -> RemovedRealm {
+        let connected = self.realms.remove(&realm);
+        let left = |&(other, _): &(Realm, InstanceId), _: &RegisteredInstance| other == realm;
+        let instances = self.instances.extract(left);
+        self.free_unused_slots();
+        advance_generation();
+        self.update_masks();
+        RemovedRealm {
+            connected,
+            _instances: instances.into_iter().map(|(_, it)| it).collect(),
+        }
+    }
+
+    fn free_unused_slots(&mut self) {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            let mut instances = self.instances.values();
+            if !instances.any(|instance| instance.slot == index) {
+                *slot = None;
+            }
+        }
     }
 
     /// Returns the data source's value for an instance.
@@ -200,7 +252,7 @@ impl Registry {
 
     /// Returns the bit of captures if there is a capture: its threads may reach any data source.
     fn mask_of_captures(&self) -> u32 {
-        let has_captures = self.realms.keys().any(|realm| *realm != Realm::PROCESS);
+        let has_captures = self.realms.keys().any(|realm| realm.is_capture());
         u32::from(has_captures) << CAPTURE_SLOT
     }
 
@@ -223,10 +275,10 @@ impl Registry {
 }
 
 /// Returns the instance of `data_source` in the session of `slot`, and the destination of its
-/// packets; `None` if that session does not record it.
+/// packets; `None` if that session does not record it. `capture` is the thread's capture.
 #[cold]
 pub(crate) fn target(
-    realm: Realm,
+    capture: Option<Realm>,
     data_source: &DataSourceState,
     slot: usize,
 ) -> Option<(Arc<dyn AnyInstance>, Target)> {
@@ -234,10 +286,14 @@ pub(crate) fn target(
         return None;
     }
     let registry = REGISTRY.lock();
+    let realm = match registry.slots.get(slot) {
+        Some(slot) => slot.as_ref()?.realm,
+        None => capture?,
+    };
     let recording = registry.at(realm, data_source, slot)?;
     let setup = &recording.setup;
     let target = Target {
-        arbiter: Arc::clone(&registry.realms.get(&realm)?.arbiter),
+        arbiter: registry.realms.get(&realm)?.arbiter.clone()?,
         generation: recording.generation?,
         buffer_id: setup.target_buffer,
         progress: Arc::clone(&setup.progress),

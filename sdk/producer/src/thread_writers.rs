@@ -18,7 +18,6 @@ use crate::active_slots::{CAPTURE_SLOT, generation};
 use crate::application::contain;
 use crate::data_source_state::DataSourceState;
 use crate::instance::{Instance, InstanceStart};
-use crate::realm::Realm;
 use crate::registry;
 use tracezero_core::forked_child;
 use tracezero_core::reentry;
@@ -137,16 +136,11 @@ impl ThreadWriters {
     /// Creates this thread's instance for a slot, if its session records the data source.
     #[cold]
     fn create_instance(&mut self, data_source: &'static DataSourceState, slot: usize) {
-        let realm = if slot == CAPTURE_SLOT {
-            current_capture()
-        } else {
-            Some(Realm::PROCESS)
-        };
-        if realm.is_none() {
+        let capture = current_capture();
+        if slot == CAPTURE_SLOT && capture.is_none() {
             attachments::note_unattached();
         }
-        let target = realm.and_then(|realm| registry::target(realm, data_source, slot));
-        let Some((maker, target)) = target else {
+        let Some((maker, target)) = registry::target(capture, data_source, slot) else {
             return;
         };
         let instance = maker.of_thread(InstanceStart { slot, target });

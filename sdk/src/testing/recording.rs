@@ -46,7 +46,12 @@ impl CaptureSession {
         // From here on, tracing must stay off in forked children, because they have copies of the
         // runtime's locks.
         inside.make_permanent();
-        producer::connect(realm, &control, runtime.arbiter(), TRACK_EVENT.state());
+        producer::connect(
+            realm,
+            &control,
+            Some(runtime.arbiter()),
+            TRACK_EVENT.state(),
+        );
         let runtime = Arc::new(runtime);
         let connected = ConnectedRuntime { realm, runtime };
         let id = connected.runtime.service().enable(SessionRequest {

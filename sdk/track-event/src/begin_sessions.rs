@@ -44,7 +44,7 @@ impl BeginSessions {
 
     #[inline(always)]
     fn new(slots: NonZeroU32, generation: u64) -> Self {
-        let realm = producer::captured_in(slots.get()).number();
+        let realm = producer::captured_in(slots.get()).capture_number();
         Self {
             slots_and_realm: NonZeroU64::from(slots) | u64::from(realm) << u32::BITS,
             generation,
@@ -75,10 +75,10 @@ impl BeginSessions {
         self.slots_and_realm.get() as u32
     }
 
-    /// Returns the realm of the capture; [`Realm::PROCESS`] if there is none.
+    /// Returns the realm of the capture; [`Realm::Process`] if there is none.
     #[inline(always)]
     const fn capture(self) -> Realm {
-        Realm::of_number((self.slots_and_realm.get() >> u32::BITS) as u32)
+        Realm::of_capture_number((self.slots_and_realm.get() >> u32::BITS) as u32)
     }
 
     /// Calls `write` once per session, to begin the slice. A session that has taken one of the
@@ -183,7 +183,7 @@ impl BeginSessions {
     #[inline(always)]
     #[must_use]
     pub fn is_captured(self) -> bool {
-        producer::CAPTURES && self.capture() != Realm::PROCESS
+        producer::CAPTURES && self.capture() != Realm::Process
     }
 
     /// Returns true if a capture has seen this begin, and another capture, or none, had seen the
@@ -218,7 +218,7 @@ impl BeginSessions {
     ) {
         let [slots_and_realm, generation] = words;
         if producer::CAPTURES {
-            let capture = Realm::of_number((slots_and_realm >> u32::BITS) as u32);
+            let capture = Realm::of_capture_number((slots_and_realm >> u32::BITS) as u32);
             if producer::is_in_other_capture(active_slots, capture) {
                 return Self::each_in_capture(capture, generation, active_slots, write);
             }

@@ -25,7 +25,7 @@ use tracezero_core::forked_child;
 
 thread_local! {
     /// The realm of the newest guard. The realm of the process means: no capture.
-    static CURRENT: Cell<Realm> = const { Cell::new(Realm::PROCESS) };
+    static CURRENT: Cell<Realm> = const { Cell::new(Realm::Process) };
 }
 
 /// True in builds that can capture.
@@ -66,8 +66,9 @@ pub struct Attached {
 /// Makes the guard `!Send`, but keeps it `Sync`.
 type NotSend = PhantomData<MutexGuard<'static, ()>>;
 
-/// Attaches this thread to the capture of `realm`, or to none if that is the realm of the process.
+/// Attaches this thread to the capture of `realm`, or to none if that is another realm.
 pub fn attach(realm: Realm) -> Attached {
+    let realm = Realm::of_capture_number(realm.capture_number());
     let is_captured = CURRENT.get() != realm;
     let guard = WRITERS.try_with(|writers| {
         let mut writers = writers.try_borrow_mut().ok()?;
@@ -87,7 +88,7 @@ pub fn attach(realm: Realm) -> Attached {
 #[must_use]
 pub fn current_capture() -> Option<Realm> {
     let realm = CURRENT.get();
-    (realm != Realm::PROCESS).then_some(realm)
+    realm.is_capture().then_some(realm)
 }
 
 /// Returns the capture that this thread writes to, if the thread has no writer of `data_source` for
@@ -109,12 +110,12 @@ const fn has_capture(slots: u32) -> bool {
 }
 
 /// Returns the capture in which a slice begins, if `slots` contains the slot of captures; else
-/// [`Realm::PROCESS`].
+/// [`Realm::Process`].
 #[inline(always)]
 #[must_use]
 pub fn captured_in(slots: u32) -> Realm {
     if !has_capture(slots) {
-        return Realm::PROCESS;
+        return Realm::Process;
     }
     CURRENT.get()
 }
@@ -145,7 +146,7 @@ pub fn unattached_count() -> u64 {
 #[must_use]
 pub fn is_capture(realm: Realm) -> bool {
     // Not asked in a forked child: the capture belongs to the parent.
-    realm != Realm::PROCESS
+    realm.is_capture()
         && !forked_child::is_disabled()
         && REGISTRY.lock().realms.contains_key(&realm)
 }
@@ -204,7 +205,7 @@ impl ThreadWriters {
     /// Attaches the thread to the realm of the newest guard.
     fn follow_guards(&mut self) {
         let newest = self.attachments.guards.last();
-        let realm = newest.map_or(Realm::PROCESS, |guard| guard.realm);
+        let realm = newest.map_or(Realm::Process, |guard| guard.realm);
         if realm != CURRENT.get() {
             self.switch(realm);
         }
@@ -242,7 +243,7 @@ impl ThreadWriters {
         if current_capture().is_some_and(|realm| !is_capture(realm)) {
             let has_ended = |guard: &&mut Guard| !is_capture(guard.realm);
             for guard in self.attachments.guards.iter_mut().filter(has_ended) {
-                guard.realm = Realm::PROCESS;
+                guard.realm = Realm::Process;
             }
             self.follow_guards();
         }

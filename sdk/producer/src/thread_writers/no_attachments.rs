@@ -32,7 +32,7 @@ pub const fn current_capture() -> Option<Realm> {
 #[inline(always)]
 #[must_use]
 pub const fn captured_in(_: u32) -> Realm {
-    Realm::PROCESS
+    Realm::Process
 }
 
 /// Returns `false`.

@@ -1,0 +1,20 @@
+//! What producers, consumers and a tracing daemon say to each other.
+//!
+//! ```text
+//!  producer_port   messages of producers and their daemon, to and from the types of `tracezero-core`
+//!  wire            frames: requests and replies
+//!  frame           where frames begin and end in a stream of bytes
+//!  socket          the stream, which may carry a descriptor with a frame
+//!  address         where the daemon listens
+//! ```
+//!
+//! The protocol is Perfetto's, so either side may be a program of Perfetto. Nothing here knows of data
+//! sources or sessions. Nothing that a peer sends is trusted: whatever arrives is a value or an error.
+
+pub mod address;
+pub mod frame;
+pub mod producer_port;
+#[doc(hidden)]
+pub mod protos;
+pub mod socket;
+pub mod wire;

@@ -1,0 +1,263 @@
+//! A stream of frames. A frame may carry a descriptor.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
+};
+
+use crate::address::Address;
+use crate::frame::{FrameReader, FrameTooLong};
+
+/// A connected, non-blocking socket.
+///
+/// It keeps one descriptor that has arrived, until it is [taken](Self::take_descriptor): at most one
+/// frame with a descriptor may be under way.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    frames: FrameReader,
+    descriptor: Option<OwnedFd>,
+    /// Bytes that the socket had no room for.
+    unsent: Vec<u8>,
+    /// The number of bytes at the begin of `unsent` that are sent.
+    sent_bytes: usize,
+}
+
+/// What became of an attempt to receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Bytes have arrived.
+    Bytes,
+    /// There are none at the moment.
+    Nothing,
+    /// The peer has closed the connection.
+    End,
+}
+
+/// The user and process at the other end of a socket, when the connection was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The user id.
+    pub uid: u32,
+}
+
+impl Socket {
+    /// Connects to a daemon, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// If nobody listens, or the daemon has too many connections that it has not accepted.
+    pub fn connect(address: &Address) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        net::connect(&fd, &address.to_unix()?)?;
+        Ok(Self::of_stream(fd))
+    }
+
+    /// Uses a stream that is connected already, and non-blocking.
+    #[must_use]
+    pub fn of_stream(fd: OwnedFd) -> Self {
+        Self {
+            fd,
+            frames: FrameReader::new(),
+            descriptor: None,
+            unsent: Vec::new(),
+            sent_bytes: 0,
+        }
+    }
+
+    /// Returns who is at the other end.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not know.
+    pub fn peer(&self) -> io::Result<Peer> {
+        let credentials = net::sockopt::socket_peercred(&self.fd)?;
+        Ok(Peer {
+            uid: credentials.uid.as_raw(),
+        })
+    }
+
+    /// Receives what has arrived, as far as there is room. Take all
+    /// [frames](Self::next_frame) before.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has failed, or the peer has sent more descriptors at once than allowed.
+    pub fn receive(&mut self) -> io::Result<Received> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let room = self.frames.room();
+            let mut slices = [IoSliceMut::new(room)];
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            match net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Received::Nothing),
+                received => break received?,
+            }
+        };
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                // A descriptor that nobody has taken is closed.
+                self.descriptor = descriptors.last().or(self.descriptor.take());
+            }
+        }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(io::Error::other(
+                "the peer has sent several descriptors at once",
+            ));
+        }
+        self.frames.received(received.bytes);
+        Ok(match received.bytes {
+            0 => Received::End,
+            _ => Received::Bytes,
+        })
+    }
+
+    /// Returns the next frame that was received; `None` if more bytes are needed.
+    ///
+    /// # Errors
+    ///
+    /// If the frame is too long. The connection cannot be used any more.
+    pub fn next_frame(&mut self) -> Result<Option<&[u8]>, FrameTooLong> {
+        self.frames.next_frame()
+    }
+
+    /// Takes the descriptor that has arrived.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptor.take()
+    }
+
+    /// Queues bytes: `append` appends them. [`send`](Self::send) sends them.
+    pub fn queue(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
+        append(&mut self.unsent);
+    }
+
+    /// Sends what is queued, as far as the socket has room. Returns true if nothing is left.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has failed.
+    pub fn send(&mut self) -> io::Result<bool> {
+        while let Some(rest) = self.unsent.get(self.sent_bytes..)
+            && !rest.is_empty()
+        {
+            match self.send_some(rest, None) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(false),
+                sent => self.sent_bytes += sent?,
+            }
+        }
+        self.unsent.clear();
+        self.sent_bytes = 0;
+        Ok(true)
+    }
+
+    /// Sends bytes, the first of which carries a descriptor. Nothing may be queued.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has failed, or has no room.
+    pub fn send_with_descriptor(
+        &mut self,
+        bytes: &[u8],
+        descriptor: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        let sent = self.send_some(bytes, Some(descriptor))?;
+        self.unsent.extend_from_slice(&bytes[sent..]);
+        Ok(())
+    }
+
+    fn send_some(
+        &self,
+        bytes: &[u8],
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> rustix::io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = descriptor.map(|descriptor| [descriptor]);
+        if let Some(descriptors) = &descriptors {
+            ancillary.push(net::SendAncillaryMessage::ScmRights(descriptors));
+        }
+        let slices = [IoSlice::new(bytes)];
+        net::sendmsg(&self.fd, &slices, &mut ancillary, SendFlags::NOSIGNAL)
+    }
+
+    /// Returns the number of bytes that are queued and not sent.
+    #[must_use]
+    pub fn unsent_bytes(&self) -> usize {
+        self.unsent.len() - self.sent_bytes
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::frame::append_frame;
+
+    fn pair() -> [Socket; 2] {
+        let (one, other) = UnixStream::pair().unwrap();
+        [one, other].map(|stream| {
+            stream.set_nonblocking(true).unwrap();
+            Socket::of_stream(stream.into())
+        })
+    }
+
+    #[test]
+    fn frames_arrive_whole_through_a_small_socket() {
+        const FRAMES: usize = 100;
+        let [mut one, mut other] = pair();
+        for number in 0..FRAMES {
+            one.queue(|out| append_frame(out, &vec![number as u8; 100_000]));
+        }
+        let mut number = 0;
+        loop {
+            let is_sent = one.send().unwrap();
+            while other.receive().unwrap() == Received::Bytes {
+                while let Some(frame) = other.next_frame().unwrap() {
+                    assert!(frame.len() == 100_000 && frame[0] == number as u8);
+                    number += 1;
+                }
+            }
+            if is_sent && number == FRAMES {
+                break;
+            }
+        }
+        drop(one);
+        assert_eq!(other.receive().unwrap(), Received::End);
+    }
+
+    #[test]
+    fn a_descriptor_comes_with_its_frame() {
+        let [mut one, mut other] = pair();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let mut frame = Vec::new();
+        append_frame(&mut frame, b"with a file");
+        one.send_with_descriptor(&frame, file.as_fd()).unwrap();
+        assert_eq!(other.receive().unwrap(), Received::Bytes);
+        assert_eq!(other.next_frame().unwrap(), Some(&b"with a file"[..]));
+        assert!(other.take_descriptor().is_some());
+        assert!(other.take_descriptor().is_none());
+    }
+
+    #[test]
+    fn the_peer_is_the_own_user() {
+        let [one, _other] = pair();
+        let own = rustix::process::getuid().as_raw();
+        assert_eq!(one.peer().unwrap(), Peer { uid: own });
+    }
+}
