@@ -62,7 +62,7 @@ const UNSAFE_FENCE: [(&str, &str); 14] = [
 ];
 
 /// The packages of the SDK, each with the packages of this repository that it depends on.
-const PACKAGES: [(&str, &[&str]); 10] = [
+const PACKAGES: [(&str, &[&str]); 12] = [
     ("sdk/schema", &[]),
     ("sdk/events-core", &[]),
     ("sdk/events", &["tracezero-events-core"]),
@@ -73,6 +73,11 @@ const PACKAGES: [(&str, &[&str]); 10] = [
         &["protozero", "tracezero-config", "tracezero-core"],
     ),
     ("sdk/crash", &["tracezero-core", "tracezero-service"]),
+    ("sdk/ipc", &["protozero", "tracezero-core"]),
+    (
+        "sdk/client",
+        &["tracezero-core", "tracezero-ipc", "tracezero-producer"],
+    ),
     ("sdk/producer", &["protozero", "tracezero-core"]),
     (
         "sdk/track-event",
@@ -134,11 +139,13 @@ fn no_module_names_one_that_leads_back_to_it() {
         "protozero",
         "protozero-codegen",
         "sdk",
+        "sdk/client",
         "sdk/config",
         "sdk/core",
         "sdk/crash",
         "sdk/events",
         "sdk/events-core",
+        "sdk/ipc",
         "sdk/producer",
         "sdk/reader",
         "sdk/service",

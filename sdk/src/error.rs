@@ -52,8 +52,11 @@ pub enum Error {
     },
     /// The configuration has no `output_path`. Set one, or pass a path to `record_to_file`.
     NoOutputPath,
-    /// The thread that moves packets from the buffers to the file could not be started.
+    /// A thread of the SDK could not be started.
     Thread(io::Error),
+    /// The address of the tracing daemon's socket is none.
+    #[cfg(feature = "system")]
+    SystemSocket(tracezero_client::AddressError),
     /// This process was forked from one that had sessions, and those belong to the parent. Start
     /// the first session after the fork, or start a new program with `exec`.
     ForkedChild,
@@ -97,12 +100,9 @@ impl fmt::Display for Error {
             Self::NoOutputPath => f.write_str(
                 "the trace config has no output_path; set it, or pass a path to record_to_file",
             ),
-            Self::Thread(source) => {
-                write!(
-                    f,
-                    "cannot start the thread that writes the trace file: {source}"
-                )
-            }
+            Self::Thread(source) => write!(f, "cannot start a thread for tracing: {source}"),
+            #[cfg(feature = "system")]
+            Self::SystemSocket(source) => source.fmt(f),
             Self::ForkedChild => f.write_str(
                 "this process was forked from one with sessions; start the first session only after \
                  the fork, or start a new program with exec",
@@ -121,6 +121,8 @@ impl std::error::Error for Error {
             Self::Session(source) => source.source(),
             Self::SharedMemory(source) => source.source(),
             Self::CrashFiles(source) => source.source(),
+            #[cfg(feature = "system")]
+            Self::SystemSocket(source) => source.source(),
             Self::FileInUse { .. }
             | Self::SharedMemoryExists { .. }
             | Self::NoOutputPath

@@ -73,6 +73,8 @@ mod report; // what was recorded, and what was lost
 mod error; // errors of starting and ending sessions
 mod flight_recorder; // records always, writes a file when something goes wrong
 mod capture_handle; // lets libraries attach their threads to a test's capture
+#[cfg(feature = "system")]
+mod system; // connects to the machine's tracing daemon
 #[cfg(feature = "tracing")]
 mod tracing_layer; // spans and events of the `tracing` crate
 // Modules between a trace point and a trace; see "A byte's journey" in ARCHITECTURE.md.
@@ -100,6 +102,11 @@ pub use flight_recorder::{
 };
 pub use process_end::{finish_recordings, leave_signals_alone};
 pub use report::{BufferMemory, Losses, Report, Warning};
+#[cfg(feature = "system")]
+pub use system::{System, SystemBuilder, SystemState};
+#[cfg(feature = "system")]
+#[doc(inline)]
+pub use tracezero_client::AddressError;
 #[doc(inline)]
 pub use tracezero_core::clock::{Clock, TscError};
 #[doc(inline)]

@@ -1,0 +1,432 @@
+//! One connection, from the first byte to its end.
+//!
+//! ```text
+//!  Binding ----> Initializing ----> Connected ----> WithMemory
+//!    reply with    reply              descriptor
+//!    the methods                      of the memory
+//! ```
+
+use std::fmt;
+use std::io;
+use std::mem;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracezero_core::shm::{ProducerMemory, SharedFd};
+use tracezero_ipc::address::Address;
+use tracezero_ipc::producer_port::{self, Command, Introduction, Method, Methods};
+use tracezero_ipc::socket::{Received, Socket};
+use tracezero_ipc::wire::{Body, Frame};
+use tracezero_producer::DataSourceState;
+
+use crate::calls::Calls;
+use crate::outbox::{Item, Outbox};
+use crate::remote_service::RemoteService;
+use crate::shared::Shared;
+use crate::trust::is_trusted;
+
+/// While packets are being committed, the thread looks for more at this period. So a writer at full
+/// speed wakes no thread.
+const LOOK_PERIOD: Duration = Duration::from_millis(5);
+/// The thread goes on looking for so long after the last commit.
+const LOOK_FOR: Duration = Duration::from_millis(50);
+/// The period at which writers start their incremental state again: rings of a daemon overwrite old
+/// packets, and the daemon does not tell.
+const RESTART_STATE_EVERY: Duration = Duration::from_secs(5);
+/// The longest time until the daemon has answered the first requests.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// The longest time that the end of a connection waits for the socket to take what is left.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+/// The maximum number of bytes that wait for the socket.
+const UNSENT_MAX_BYTES: usize = 16 << 20;
+/// The maximum number of frames that cannot be decoded.
+const MALFORMED_MAX: u32 = 16;
+
+const BIND_REQUEST: u64 = 1;
+
+/// Why a connection has ended, or was not made.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The application has dropped the client.
+    Closed,
+    Io(io::Error),
+    /// The daemon has closed the connection.
+    ByDaemon,
+    Untrusted {
+        uid: u32,
+    },
+    /// The daemon does not follow the protocol, or cannot do what is needed.
+    Refused(String),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the connection was closed"),
+            Self::Io(error) => error.fmt(f),
+            Self::ByDaemon => f.write_str("the daemon has closed the connection"),
+            Self::Untrusted { uid } => write!(
+                f,
+                "the daemon belongs to user {uid}, and others than this user could have made the socket; \
+                 trust the user with `trust_uid({uid})`"
+            ),
+            Self::Refused(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn refused(reason: impl fmt::Display) -> End {
+    End::Refused(reason.to_string())
+}
+
+/// What the connection has got to.
+enum Stage {
+    Binding,
+    Initializing(Methods, u64),
+    Connected(Connected),
+}
+
+/// A connection over which the producer records.
+struct Connected {
+    methods: Methods,
+    outbox: Arc<Outbox>,
+    calls: Calls,
+    has_memory: bool,
+}
+
+/// A connection.
+pub(crate) struct Connection<'a> {
+    shared: &'a Shared,
+    first: &'static DataSourceState,
+    socket: Socket,
+    stage: Stage,
+    last_request: u64,
+    commands_request: u64,
+    malformed_frames: u32,
+    started: Instant,
+    last_items: Instant,
+    last_restart: Instant,
+    items: Vec<Item>,
+    /// The thread that makes the daemon's calls, once the connection has one.
+    pub(crate) calls_thread: Option<JoinHandle<()>>,
+}
+
+impl<'a> Connection<'a> {
+    /// Connects to the daemon, and sends the first request.
+    pub(crate) fn open(
+        shared: &'a Shared,
+        address: &Address,
+        trusted_uids: &[u32],
+        first: &'static DataSourceState,
+    ) -> Result<Self, End> {
+        let socket = Socket::connect(address)?;
+        let uid = socket.peer()?.uid;
+        if !is_trusted(address, uid, trusted_uids) {
+            return Err(End::Untrusted { uid });
+        }
+        let now = Instant::now();
+        let mut connection = Self {
+            shared,
+            first,
+            socket,
+            stage: Stage::Binding,
+            last_request: BIND_REQUEST,
+            commands_request: 0,
+            malformed_frames: 0,
+            started: now,
+            last_items: now,
+            last_restart: now,
+            items: Vec::new(),
+            calls_thread: None,
+        };
+        let service = producer_port::SERVICE;
+        connection.send(BIND_REQUEST, Body::Bind { service });
+        Ok(connection)
+    }
+
+    /// Serves the connection until it ends.
+    pub(crate) fn serve(&mut self, introduction: &Introduction) -> End {
+        let end = loop {
+            if let Err(end) = self.turn(introduction) {
+                break end;
+            }
+        };
+        if matches!(end, End::Closed) {
+            self.send_rest();
+        }
+        if let Stage::Connected(connected) = mem::replace(&mut self.stage, Stage::Binding) {
+            connected.outbox.close();
+        }
+        end
+    }
+
+    /// Sends and receives what there is, then waits for more.
+    fn turn(&mut self, introduction: &Introduction) -> Result<(), End> {
+        if self.shared.is_closing() {
+            return Err(End::Closed);
+        }
+        self.send_items()?;
+        let is_sent = self.socket.send()?;
+        self.wait(is_sent)?;
+        self.shared.waker.reset();
+        let received = self.socket.receive()?;
+        self.handle_frames(introduction)?;
+        match received {
+            Received::End => Err(End::ByDaemon),
+            Received::Bytes | Received::Nothing => Ok(()),
+        }
+    }
+
+    fn wait(&mut self, is_sent: bool) -> Result<(), End> {
+        let timeout = self.timeout()?;
+        let mut interest = PollFlags::IN;
+        if !is_sent {
+            interest |= PollFlags::OUT;
+        }
+        let mut fds = [
+            PollFd::from_borrowed_fd(self.socket.as_fd(), interest),
+            PollFd::from_borrowed_fd(self.shared.waker.as_fd(), PollFlags::IN),
+        ];
+        let timeout = Timespec::try_from(timeout).unwrap_or_default();
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(io::Error::from(error).into()),
+        }
+    }
+
+    /// Returns how long to wait for the socket or the outbox.
+    fn timeout(&mut self) -> Result<Duration, End> {
+        let Stage::Connected(connected) = &self.stage else {
+            return match HANDSHAKE_LIMIT.checked_sub(self.started.elapsed()) {
+                Some(rest) => Ok(rest),
+                None => Err(refused(format_args!(
+                    "the daemon has not answered for {HANDSHAKE_LIMIT:?}"
+                ))),
+            };
+        };
+        if self.last_restart.elapsed() >= RESTART_STATE_EVERY {
+            self.last_restart = Instant::now();
+            connected.calls.restart_state();
+        }
+        if self.last_items.elapsed() < LOOK_FOR {
+            return Ok(LOOK_PERIOD);
+        }
+        match connected.outbox.sleep() {
+            true => Ok(RESTART_STATE_EVERY),
+            false => Ok(Duration::ZERO),
+        }
+    }
+
+    fn handle_frames(&mut self, introduction: &Introduction) -> Result<(), End> {
+        loop {
+            // A copy: what the frame asks for may need the socket.
+            let Some(bytes) = self
+                .socket
+                .next_frame()
+                .map_err(refused)?
+                .map(<[u8]>::to_vec)
+            else {
+                return Ok(());
+            };
+            let Ok(frame) = Frame::decode(&bytes) else {
+                self.malformed_frames += 1;
+                if self.malformed_frames > MALFORMED_MAX {
+                    return Err(refused("the daemon sends frames that are malformed"));
+                }
+                continue;
+            };
+            self.handle(&frame, introduction)?;
+        }
+    }
+
+    fn handle(&mut self, frame: &Frame<'_>, introduction: &Introduction) -> Result<(), End> {
+        match (&frame.body, &self.stage) {
+            (Body::Bound(bound), Stage::Binding) => {
+                let bound = bound.as_ref();
+                let bound = bound.ok_or_else(|| refused("the daemon takes no producers here"))?;
+                let methods = Methods::new(bound).map_err(refused)?;
+                let request = producer_port::initialize_connection(introduction);
+                let request_id =
+                    self.invoke(&methods, Method::InitializeConnection, &request, true);
+                self.commands_request = self.invoke(&methods, Method::GetAsyncCommand, &[], true);
+                self.stage = Stage::Initializing(methods, request_id);
+                Ok(())
+            }
+            (Body::Reply { reply, .. }, Stage::Initializing(methods, request_id))
+                if frame.request_id == *request_id =>
+            {
+                let reply = reply.ok_or_else(|| refused("the daemon has refused this producer"))?;
+                if producer_port::needs_emulation(reply).map_err(refused)? {
+                    return Err(refused("the daemon cannot share memory with this process"));
+                }
+                let methods = methods.clone();
+                self.connected(methods)
+            }
+            (Body::Reply { reply, has_more }, Stage::Connected(_))
+                if frame.request_id == self.commands_request =>
+            {
+                if let Some(reply) = reply {
+                    // A command that cannot be decoded is ignored.
+                    let command = Command::decode(reply).unwrap_or(Command::Unknown);
+                    self.command(command)?;
+                }
+                match has_more {
+                    true => Ok(()),
+                    false => Err(refused("the daemon sends no more commands")),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The daemon has accepted the producer: offers it all data sources.
+    fn connected(&mut self, methods: Methods) -> Result<(), End> {
+        let outbox = Arc::new(Outbox::new(Arc::clone(&self.shared.waker)));
+        let service = Arc::new(RemoteService {
+            outbox: Arc::clone(&outbox),
+        });
+        let (calls, thread) = Calls::start(service, self.first)?;
+        self.calls_thread = Some(thread);
+        self.stage = Stage::Connected(Connected {
+            methods,
+            outbox,
+            calls,
+            has_memory: false,
+        });
+        self.shared.set_connected();
+        Ok(())
+    }
+
+    fn command(&mut self, command: Command<'_>) -> Result<(), End> {
+        let Stage::Connected(connected) = &mut self.stage else {
+            return Ok(());
+        };
+        let passed = match command {
+            Command::SetUpTracing { page_size_kib } => {
+                if connected.has_memory {
+                    return Err(refused("the daemon has given memory twice"));
+                }
+                let fd = self.socket.take_descriptor();
+                let fd = fd.ok_or_else(|| refused("the daemon has given no memory"))?;
+                let page_bytes = page_size_kib.saturating_mul(1024) as usize;
+                let shared = SharedFd::attach(fd, page_bytes).map_err(refused)?;
+                let memory = ProducerMemory::attach(&shared).map_err(refused)?;
+                connected
+                    .outbox
+                    .set_page_count(memory.geometry().page_count());
+                connected.has_memory = true;
+                connected.calls.use_memory(memory)
+            }
+            command => connected.calls.command(command),
+        };
+        passed
+            .map_err(|_| refused("more commands of the daemon wait than data sources keep up with"))
+    }
+
+    /// Sends what is in the outbox.
+    fn send_items(&mut self) -> Result<(), End> {
+        let Stage::Connected(connected) = &self.stage else {
+            return Ok(());
+        };
+        let mut items = mem::take(&mut self.items);
+        let is_in_time = connected.outbox.take(&mut items);
+        let methods = connected.methods.clone();
+        if !items.is_empty() {
+            self.last_items = Instant::now();
+        }
+        for item in items.drain(..) {
+            self.send_item(&methods, &item);
+        }
+        self.items = items;
+        if is_in_time && self.socket.unsent_bytes() <= UNSENT_MAX_BYTES {
+            Ok(())
+        } else {
+            Err(refused("the daemon has not read for too long"))
+        }
+    }
+
+    fn send_item(&mut self, methods: &Methods, item: &Item) {
+        let (method, request) = match item {
+            Item::Commit(commit) => {
+                producer_port::commit_data(commit, |request| {
+                    self.invoke(methods, Method::CommitData, request, false);
+                });
+                return;
+            }
+            Item::FlushDone(flush) => (Method::CommitData, producer_port::flush_done(*flush)),
+            Item::RegisterWriter(writer, target) => (
+                Method::RegisterTraceWriter,
+                producer_port::register_trace_writer(*writer, *target),
+            ),
+            Item::UnregisterWriter(writer) => (
+                Method::UnregisterTraceWriter,
+                producer_port::unregister_trace_writer(*writer),
+            ),
+            Item::Started(instance) => (
+                Method::NotifyDataSourceStarted,
+                producer_port::notify_started(*instance),
+            ),
+            Item::Stopped(instance) => (
+                Method::NotifyDataSourceStopped,
+                producer_port::notify_stopped(*instance),
+            ),
+            Item::RegisterDataSource(descriptor) => (
+                Method::RegisterDataSource,
+                producer_port::register_data_source(descriptor),
+            ),
+            Item::UpdateDataSource(descriptor) => (
+                Method::UpdateDataSource,
+                producer_port::update_data_source(descriptor),
+            ),
+            Item::UnregisterDataSource(name) => (
+                Method::UnregisterDataSource,
+                producer_port::unregister_data_source(name),
+            ),
+            Item::ActivateTriggers(names) => (
+                Method::ActivateTriggers,
+                producer_port::activate_triggers(names),
+            ),
+        };
+        self.invoke(methods, method, &request, false);
+    }
+
+    /// Invokes a method, unless the daemon does not have it. Returns the number of the request.
+    fn invoke(&mut self, methods: &Methods, method: Method, args: &[u8], wants_reply: bool) -> u64 {
+        self.last_request += 1;
+        if let Some(method_id) = methods.id(method) {
+            let body = Body::Invoke {
+                service_id: methods.service_id(),
+                method_id,
+                args,
+                drops_reply: !wants_reply,
+            };
+            self.send(self.last_request, body);
+        }
+        self.last_request
+    }
+
+    fn send(&mut self, request_id: u64, body: Body<'_>) {
+        let frame = Frame { request_id, body };
+        self.socket.queue(|stream| frame.append_to(stream));
+    }
+
+    /// Sends what writers have committed. The daemon reads the rest in the shared memory.
+    fn send_rest(&mut self) {
+        let limit = Instant::now() + CLOSE_LIMIT;
+        while self.send_items().is_ok()
+            && matches!(self.socket.send(), Ok(false))
+            && Instant::now() < limit
+        {
+            thread::sleep(LOOK_PERIOD);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Connects the producer of this process to a tracing daemon, as one more realm.
+//!
+//! ```text
+//!  writers ------- commit, register, unregister ---.
+//!  calls thread -- started, stopped, flushed ------+--> Outbox --> I/O thread --> socket
+//!                                                                   |   ^
+//!  calls thread <--- commands, in order ----------------------------'   '-- descriptor of the memory
+//! ```
+//!
+//! Threads of the application never send on the socket, so a daemon that has stopped delays no trace
+//! point. The thread for I/O never calls the application, so a slow callback does not keep the daemon
+//! waiting.
+//!
+//! Each connection is a realm of its own, with its own memory. When it ends, its realm ends, and the
+//! next connection begins with nothing. So no writer can mix two memories.
+
+mod back_off; // how long to wait until the next attempt
+mod trust; // which daemons may see what is traced
+mod outbox; // what waits to be sent
+mod shared; // what the thread shares with the application
+mod remote_service; // the daemon, as the producer sees it
+mod calls; // what the daemon tells the producer to do, on a thread of its own
+mod connection; // one connection, from the first byte to its end
+mod client; // connects, again and again
+
+pub use client::{Client, ClientError, Options};
+pub use shared::ClientState;
+pub use tracezero_ipc::address::{Address, AddressError};

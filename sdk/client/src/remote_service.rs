@@ -1,0 +1,84 @@
+//! The daemon, as the producer sees it: all calls go into the outbox and return at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracezero_core::commit::{CommitRequest, LossCount, ServiceEndpoint};
+use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError, ServiceControl};
+use tracezero_core::ids::{BufferId, FlushId, InstanceId, WriterId};
+
+use crate::outbox::{Item, Outbox};
+
+/// The service behind a connection.
+#[derive(Debug)]
+pub(crate) struct RemoteService {
+    pub(crate) outbox: Arc<Outbox>,
+}
+
+impl ServiceEndpoint for RemoteService {
+    fn commit(&self, request: &CommitRequest) {
+        self.outbox.commit(request);
+    }
+
+    /// Ignores `losses`: a daemon does not tell which packets it has lost.
+    fn register_writer(
+        &self,
+        writer_id: WriterId,
+        target_buffer: BufferId,
+        losses: &Arc<LossCount>,
+    ) {
+        let _ = losses;
+        self.outbox
+            .push(Item::RegisterWriter(writer_id, target_buffer));
+    }
+
+    fn unregister_writer(&self, writer_id: WriterId) {
+        self.outbox.push(Item::UnregisterWriter(writer_id));
+    }
+}
+
+impl ServiceControl for RemoteService {
+    fn register_data_source(
+        &self,
+        descriptor: DataSourceDescriptor,
+    ) -> Result<(), DataSourceError> {
+        self.offer_data_source(descriptor)
+    }
+
+    fn offer_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError> {
+        self.outbox.push(Item::RegisterDataSource(descriptor));
+        Ok(())
+    }
+
+    /// Does nothing: the daemon makes its calls when it likes.
+    fn make_calls(&self, limit: Duration) {
+        let _ = limit;
+    }
+
+    fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError> {
+        self.outbox.push(Item::UpdateDataSource(descriptor));
+        Ok(())
+    }
+
+    fn unregister_data_source(&self, name: &str) {
+        self.outbox
+            .push(Item::UnregisterDataSource(name.to_owned()));
+    }
+
+    fn notify_started(&self, instance: InstanceId) {
+        self.outbox.push(Item::Started(instance));
+    }
+
+    fn notify_stopped(&self, instance: InstanceId) {
+        self.outbox.push(Item::Stopped(instance));
+    }
+
+    fn acknowledge_flush(&self, flush: FlushId) {
+        self.outbox.push(Item::FlushDone(flush));
+    }
+
+    fn activate_triggers(&self, names: &[&str]) {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        self.outbox.push(Item::ActivateTriggers(names));
+    }
+}

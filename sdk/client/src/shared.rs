@@ -1,0 +1,102 @@
+//! What the thread of a client shares with the application.
+
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::outbox::Waker;
+
+/// The state of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientState {
+    /// The daemon has not accepted this process yet.
+    Connecting,
+    /// The daemon has accepted this process, and can record it.
+    Connected,
+    /// There is no connection.
+    Waiting {
+        /// The time until the next attempt.
+        retry_in: Duration,
+        /// Why the last attempt failed, or the last connection ended.
+        reason: String,
+    },
+    /// The client was dropped.
+    Closed,
+}
+
+/// What the thread shares with the application.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) waker: Arc<Waker>,
+    is_closing: AtomicBool,
+    state: Mutex<ClientState>,
+    has_changed: Condvar,
+}
+
+impl Shared {
+    pub(crate) fn new(waker: Waker) -> Self {
+        Self {
+            waker: Arc::new(waker),
+            is_closing: AtomicBool::new(false),
+            state: Mutex::new(ClientState::Connecting),
+            has_changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> ClientState {
+        self.state.lock().clone()
+    }
+
+    /// Waits for a state. Returns whether it has come.
+    pub(crate) fn wait_for(&self, wanted: &ClientState, timeout: Duration) -> bool {
+        let is_other = |state: &mut ClientState| state != wanted;
+        let mut state = self.state.lock();
+        let waited = self
+            .has_changed
+            .wait_while_for(&mut state, is_other, timeout);
+        !waited.timed_out()
+    }
+
+    /// Makes the thread end.
+    pub(crate) fn begin_closing(&self) {
+        // Relaxed: as in `is_closing`.
+        self.is_closing.store(true, Ordering::Relaxed);
+        self.waker.wake();
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        // Relaxed: the waker orders it, by system calls.
+        self.is_closing.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_connected(&self) {
+        self.set(ClientState::Connected);
+    }
+
+    pub(crate) fn set(&self, state: ClientState) {
+        *self.state.lock() = state;
+        self.has_changed.notify_all();
+    }
+
+    /// Waits for a time, or until the client is dropped.
+    pub(crate) fn sleep(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while let Some(rest) = end.checked_duration_since(Instant::now())
+            && !rest.is_zero()
+            && !self.is_closing()
+        {
+            let mut fds = [PollFd::from_borrowed_fd(self.waker.as_fd(), PollFlags::IN)];
+            let timeout = Timespec::try_from(rest).unwrap_or_default();
+            // If it fails, the next attempt comes early.
+            if poll(&mut fds, Some(&timeout)).is_err() {
+                return;
+            }
+            self.waker.reset();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Records into the trace of the machine: this process becomes a producer of a tracing daemon.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::runtime::process_name;
+use tracezero_client::{Address, AddressError, Client, ClientError, Options};
+use tracezero_track_event::TRACK_EVENT;
+
+pub use tracezero_client::ClientState as SystemState;
+
+/// A connection to the machine's tracing daemon, Perfetto's `traced`.
+///
+/// The daemon decides what is recorded, as the command `perfetto` tells it. Its trace has the events
+/// of this process beside those of the kernel and of other processes. Sessions of this process go on
+/// beside it, each with its own choice of categories.
+///
+/// The process connects in the background, and again whenever the daemon was restarted. If there is
+/// no daemon, nothing is recorded for it. Dropping the value disconnects.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// let system = tracezero::System::connect()?;
+/// if !system.wait_connected(Duration::from_secs(1)) {
+///     eprintln!("not connected: {:?}", system.state());
+/// }
+/// # Ok::<(), tracezero::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping this disconnects from the daemon"]
+pub struct System {
+    client: Client,
+}
+
+/// Settings of a [`System`].
+#[derive(Clone, Debug, Default)]
+#[must_use = "nothing is connected before `connect` is called"]
+pub struct SystemBuilder {
+    socket: Option<String>,
+    producer_name: Option<String>,
+    memory_size_bytes: u32,
+    page_size_bytes: u32,
+    trusted_uids: Vec<u32>,
+}
+
+impl System {
+    /// Connects with the default settings: see [`SystemBuilder`].
+    ///
+    /// # Errors
+    ///
+    /// See [`SystemBuilder::connect`].
+    pub fn connect() -> Result<Self, Error> {
+        Self::builder().connect()
+    }
+
+    /// Returns the default settings, to change them.
+    pub fn builder() -> SystemBuilder {
+        SystemBuilder::default()
+    }
+
+    /// Returns the state of the connection.
+    #[must_use]
+    pub fn state(&self) -> SystemState {
+        self.client.state()
+    }
+
+    /// Waits until the daemon has accepted this process, at most for `timeout`. Returns whether it
+    /// has. The daemon may start to record a little later.
+    #[must_use]
+    pub fn wait_connected(&self, timeout: Duration) -> bool {
+        self.client.wait_connected(timeout)
+    }
+}
+
+impl SystemBuilder {
+    /// Sets the daemon's socket for producers: a path, or `@name` for a name outside of the file
+    /// system. The default is the one in the environment variable `PERFETTO_PRODUCER_SOCK_NAME`, else
+    /// `/run/perfetto/traced-producer.sock` if that folder exists, else `/tmp/perfetto-producer`.
+    pub fn socket(mut self, address: impl Into<String>) -> Self {
+        self.socket = Some(address.into());
+        self
+    }
+
+    /// Sets the name by which configurations choose producers. The default is the file name of the
+    /// executable.
+    pub fn producer_name(mut self, name: impl Into<String>) -> Self {
+        self.producer_name = Some(name.into());
+        self
+    }
+
+    /// Asks the daemon for shared memory of this size, in pages of this size, both in bytes. The
+    /// daemon decides; its default is 256 KiB in pages of 4 KiB.
+    pub fn shared_memory_hint(mut self, size_bytes: u32, page_size_bytes: u32) -> Self {
+        self.memory_size_bytes = size_bytes;
+        self.page_size_bytes = page_size_bytes;
+        self
+    }
+
+    /// Trusts a daemon of this user. The daemon sees all that is traced. Root and the own user are
+    /// always trusted, and other users if only they and root can write to the folders of the socket.
+    pub fn trust_uid(mut self, uid: u32) -> Self {
+        self.trusted_uids.push(uid);
+        self
+    }
+
+    /// Connects in the background. That no daemon is there is no error: the process connects once
+    /// there is one.
+    ///
+    /// From now on, forked children of this process record nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SystemSocket`], [`Error::ForkedChild`], [`Error::Thread`].
+    pub fn connect(self) -> Result<System, Error> {
+        let address = match &self.socket {
+            Some(address) => address.parse(),
+            None => Address::of_producers(),
+        };
+        let options = Options {
+            address: address.map_err(|error: AddressError| Error::SystemSocket(error))?,
+            producer_name: self.producer_name.unwrap_or_else(process_name),
+            memory_size_bytes: self.memory_size_bytes,
+            page_size_bytes: self.page_size_bytes,
+            trusted_uids: self.trusted_uids,
+        };
+        // Before `forked_child::enter`: a thread inside the tracer registers no call sites.
+        tracezero_track_event::connect();
+        let client =
+            Client::connect(options, TRACK_EVENT.state()).map_err(|error| match error {
+                ClientError::Io(error) => Error::Thread(error),
+                _ => Error::ForkedChild,
+            })?;
+        Ok(System { client })
+    }
+}
