@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Downloads the packages that the lock files name, and installs the tools of the other scripts:
-# cargo-fuzz, an older compiler, valgrind for its Callgrind, and chromium for the page of
-# `tracezero view`. All other scripts work offline afterwards.
+# cargo-fuzz, an older compiler, valgrind for its Callgrind, chromium for the page of
+# `tracezero view`, and Perfetto's daemon. All other scripts work offline afterwards.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -53,4 +53,9 @@ if [ ! -x "$old/rustc" ]; then
 exec $libraries/ld-linux-x86-64.so.2 --library-path $libraries $old/root/usr/bin/rustc --sysroot $old/root/usr "\$@"
 EOF
     chmod +x "$old/rustc"
+fi
+
+# The real daemon, which tests record with.
+if [ ! -x target/perfetto/bin/perfetto ]; then
+    ci/fetch_perfetto.sh target/perfetto
 fi

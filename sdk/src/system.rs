@@ -34,7 +34,7 @@ pub struct System {
 }
 
 /// Settings of a [`System`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[must_use = "nothing is connected before `connect` is called"]
 pub struct SystemBuilder {
     socket: Option<String>,
@@ -42,6 +42,22 @@ pub struct SystemBuilder {
     memory_size_bytes: u32,
     page_size_bytes: u32,
     trusted_uids: Vec<u32>,
+}
+
+/// The size of the shared memory that is asked for by default, in bytes. With the 256 KiB that daemons
+/// give by themselves, two threads at full speed lose events before the daemon has read them.
+const MEMORY_SIZE_BYTES: u32 = 4 << 20;
+
+impl Default for SystemBuilder {
+    fn default() -> Self {
+        Self {
+            socket: None,
+            producer_name: None,
+            memory_size_bytes: MEMORY_SIZE_BYTES,
+            page_size_bytes: 0,
+            trusted_uids: Vec::new(),
+        }
+    }
 }
 
 impl System {
@@ -89,8 +105,9 @@ impl SystemBuilder {
         self
     }
 
-    /// Asks the daemon for shared memory of this size, in pages of this size, both in bytes. The
-    /// daemon decides; its default is 256 KiB in pages of 4 KiB.
+    /// Asks the daemon for shared memory of this size, in pages of this size, both in bytes; 0 leaves
+    /// it to the daemon. The default is 4 MiB in pages of the daemon's choice. A daemon gives at most
+    /// 32 MiB, and configurations may name other sizes.
     pub fn shared_memory_hint(mut self, size_bytes: u32, page_size_bytes: u32) -> Self {
         self.memory_size_bytes = size_bytes;
         self.page_size_bytes = page_size_bytes;

@@ -1,0 +1,224 @@
+//! A daemon with sockets of its own, and recordings by the command `perfetto`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use judge::{ExtraSchema, Loss, Options, Verdict, judge_with};
+use rustix::process::{Pid, Signal, kill_process};
+use support::Folder;
+
+/// The longest time that a step of a test takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Returns the folder of the programs. `None`, with a message, if they are missing.
+fn programs() -> Option<PathBuf> {
+    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/perfetto/bin");
+    let folder = env::var_os("PERFETTO_BIN").map_or(fetched, PathBuf::from);
+    if folder.join("traced").exists() && folder.join("perfetto").exists() {
+        return Some(folder);
+    }
+    assert!(
+        env::var_os("CI").is_none(),
+        "{} has no traced",
+        folder.display()
+    );
+    eprintln!("not run: needs Perfetto's traced and perfetto; ci/fetch.sh fetches them");
+    None
+}
+
+/// Calls `is_true` until it returns true.
+#[track_caller]
+pub fn wait_until(mut is_true: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_true() {
+        assert!(
+            start.elapsed() < PATIENCE,
+            "nothing has happened for {PATIENCE:?}"
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A machine with a daemon.
+pub struct Machine {
+    programs: PathBuf,
+    folder: Folder,
+    traced: Child,
+}
+
+impl Machine {
+    /// Starts a daemon. `None` if the programs are missing.
+    pub fn start() -> Option<Self> {
+        let programs = programs()?;
+        let folder = Folder::empty();
+        let traced = traced(&programs, &folder);
+        Some(Self {
+            programs,
+            folder,
+            traced,
+        })
+    }
+
+    /// Ends the daemon as `kill -9` does, and starts another one.
+    pub fn restart(&mut self) {
+        self.traced.kill().unwrap();
+        self.traced.wait().unwrap();
+        self.traced = traced(&self.programs, &self.folder);
+    }
+
+    /// Returns what the daemon knows of its producers.
+    pub fn query(&self) -> String {
+        let output = command(&self.programs, &self.folder, "perfetto")
+            .arg("--query")
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Waits until the daemon knows a data source of so many producers.
+    #[track_caller]
+    pub fn wait_for_producers(&self, count: usize) {
+        let is_source = |line: &&str| line.starts_with("track_event");
+        wait_until(|| self.query().lines().filter(is_source).count() == count);
+    }
+
+    /// Starts a recording with a configuration in text format.
+    pub fn record(&self, name: &str, config: &str) -> Recording {
+        let path = self.folder.file(name);
+        let mut perfetto = command(&self.programs, &self.folder, "perfetto")
+            .args(["--txt", "-c", "-", "-o"])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut input = perfetto.stdin.take().unwrap();
+        input.write_all(config.as_bytes()).unwrap();
+        drop(input);
+        Recording { perfetto, path }
+    }
+
+    /// Starts a program that connects to the daemon.
+    pub fn program(&self, kind: &str) -> Program {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args([
+                "programs::is_a_producer",
+                "--exact",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(crate::programs::KIND, kind)
+            .env("PERFETTO_PRODUCER_SOCK_NAME", self.folder.file("producer"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Program { child, output }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.traced.kill();
+        let _ = self.traced.wait();
+    }
+}
+
+fn command(programs: &Path, folder: &Folder, program: &str) -> Command {
+    let mut command = Command::new(programs.join(program));
+    command
+        .env("PERFETTO_PRODUCER_SOCK_NAME", folder.file("producer"))
+        .env("PERFETTO_CONSUMER_SOCK_NAME", folder.file("consumer"));
+    command
+}
+
+fn traced(programs: &Path, folder: &Folder) -> Child {
+    for socket in ["producer", "consumer"] {
+        let _ = fs::remove_file(folder.file(socket));
+    }
+    let traced = command(programs, folder, "traced")
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until(|| folder.file("consumer").exists());
+    traced
+}
+
+/// A recording by the command `perfetto`.
+pub struct Recording {
+    perfetto: Child,
+    path: PathBuf,
+}
+
+impl Recording {
+    /// Ends the recording as Ctrl-C does, and returns the trace.
+    pub fn finish(mut self) -> Vec<u8> {
+        kill_process(Pid::from_child(&self.perfetto), Signal::INT).unwrap();
+        assert!(self.perfetto.wait().unwrap().success());
+        fs::read(&self.path).unwrap()
+    }
+}
+
+/// Judges a trace in which spans may be open, and of which nothing may be lost.
+#[track_caller]
+pub fn judged(trace: &[u8]) -> Verdict {
+    let options = Options {
+        allow_open_spans: true,
+        ..Options::default()
+    };
+    let verdict = judge_with(trace, &ExtraSchema::new(), options).unwrap();
+    let mut losses = verdict.losses.iter();
+    // The daemon's buffer reports a loss before the first packet of each sequence.
+    let is_first = |loss: &&Loss| {
+        let mut packets = verdict.packets[..loss.packet].iter();
+        !packets.any(|packet| packet.trusted_packet_sequence_id() == loss.sequence_id)
+    };
+    assert!(losses.all(|loss| is_first(&loss)), "{:?}", verdict.losses);
+    verdict
+}
+
+/// A program that records. It is killed in the end.
+pub struct Program {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Program {
+    /// Reads lines until the program has said `word`.
+    #[track_caller]
+    pub fn wait_for(&mut self, word: &str) {
+        let mut line = String::new();
+        while line.trim_end() != word {
+            line.clear();
+            let len = self.output.read_line(&mut line).unwrap();
+            assert!(len > 0, "the program has ended before it said {word:?}");
+        }
+    }
+
+    /// Lets the program go on, which waits for a line.
+    pub fn go_on(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+
+    /// Waits until the program has ended.
+    #[track_caller]
+    pub fn wait(mut self) {
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,11 @@
+//! Processes as producers of Perfetto's real daemon, `traced`. The command `perfetto` records them.
+//!
+//! `ci/fetch.sh` fetches both. The environment variable `PERFETTO_BIN` names another folder with them.
+//! Where they are missing, these tests say that they were not run, and fail if `CI` is set.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+mod machine; // the daemon and the command
+mod programs; // programs that record
+mod recordings; // what the traces have
+mod restarts; // daemons and programs that are killed

@@ -1,0 +1,129 @@
+//! Programs that record for the daemon.
+
+use std::time::Duration;
+use std::{env, io, thread};
+
+use tracezero::{
+    DataSourceConfig, InMemorySession, System, TraceConfig, TrackEventConfig, enabled, instant,
+    span,
+};
+
+use crate::machine::wait_until;
+
+/// The environment variable that says what the program does.
+pub const KIND: &str = "TRACEZERO_TEST_PRODUCER";
+
+/// The number of spans of each thread.
+pub const SPANS: u64 = 10_000;
+/// The number of instants of a thread that then sleeps.
+pub const INSTANTS: u64 = 100;
+
+type Work = fn(&System);
+
+/// A program does what the function of this name says.
+const KINDS: [(&str, Work); 4] = [
+    ("spans", three_threads_with_spans),
+    ("sleepers", threads_that_sleep),
+    ("both", a_session_of_its_own),
+    ("ticks", ticks_for_ever),
+];
+
+/// The program.
+#[test]
+#[ignore = "started by other tests"]
+fn is_a_producer() {
+    let Ok(kind) = env::var(KIND) else {
+        return;
+    };
+    let (_, work) = KINDS.iter().find(|(name, _)| *name == kind).unwrap();
+    let system = System::connect().unwrap();
+    assert!(system.wait_connected(Duration::from_secs(10)), "{system:?}");
+    say("connected");
+    work(&system);
+}
+
+fn say(word: &str) {
+    println!("\n{word}");
+}
+
+/// Waits for a line on the standard input.
+fn wait_for_line() {
+    io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+fn three_threads_with_spans(_: &System) {
+    wait_until(|| enabled!("test"));
+    thread::scope(|scope| {
+        for number in 0..3 {
+            let name = format!("worker {number}");
+            let work = move || {
+                for index in 0..SPANS {
+                    let _span = span!(
+                        "test",
+                        "work",
+                        index,
+                        half = index as f64 / 2.0,
+                        on = "a thread"
+                    );
+                }
+            };
+            thread::Builder::new()
+                .name(name)
+                .spawn_scoped(scope, work)
+                .unwrap();
+        }
+    });
+    say("done");
+    wait_for_line();
+}
+
+fn threads_that_sleep(_: &System) {
+    wait_until(|| enabled!("test"));
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..3)
+            .map(|_| {
+                let (wrote, has_written) = std::sync::mpsc::channel();
+                scope.spawn(move || {
+                    for index in 0..INSTANTS {
+                        instant!("test", "before sleep", index);
+                    }
+                    wrote.send(()).unwrap();
+                    thread::park();
+                });
+                has_written
+            })
+            .collect();
+        for has_written in threads {
+            has_written.recv().unwrap();
+        }
+        say("done");
+    });
+}
+
+/// Has a session of its own beside that of the daemon.
+fn a_session_of_its_own(_: &System) {
+    wait_until(|| enabled!("another") && enabled!("system"));
+    let only_own = TrackEventConfig::default()
+        .disable("*")
+        .enable("both")
+        .enable("own");
+    let events = DataSourceConfig::new("track_event").track_event(&only_own);
+    let config = TraceConfig::default().add_data_source(events);
+    let session: InMemorySession = config.record_in_memory().unwrap();
+    for index in 0..1000_u64 {
+        instant!("both", "for both", index);
+        instant!("own", "for its own", index);
+        instant!("system", "for the daemon", index);
+    }
+    let report = session.finish().1;
+    assert_eq!((report.events, report.losses.total()), (2000, 0));
+    say("done");
+    wait_for_line();
+}
+
+fn ticks_for_ever(_: &System) {
+    for index in 0_u64.. {
+        instant!("test", "tick", index);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
