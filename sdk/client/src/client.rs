@@ -156,6 +156,9 @@ fn run(shared: &Shared, options: &Options, first: &'static DataSourceState) {
             reason: end.to_string(),
         });
         shared.sleep(retry_in);
+        if shared.is_closing() {
+            return shared.set(ClientState::Closed);
+        }
     }
 }
 

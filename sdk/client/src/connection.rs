@@ -80,7 +80,10 @@ impl fmt::Display for End {
 
 impl From<io::Error> for End {
     fn from(error: io::Error) -> Self {
-        Self::Io(error)
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self::ByDaemon,
+            _ => Self::Io(error),
+        }
     }
 }
 
