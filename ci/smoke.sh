@@ -16,7 +16,11 @@ for source in examples/*.rs examples/*/main.rs; do
     name=${name%/main.rs}
     name=${name%.rs}
     echo "--- example $name"
-    (cd "$folder" && "$binaries/$name") | tee "$folder/$name.out"
+    arguments=()
+    case $name in
+        system_producer) arguments=(1) ;; # seconds; there is no daemon
+    esac
+    (cd "$folder" && "$binaries/$name" "${arguments[@]}") | tee "$folder/$name.out"
 done
 
 echo "--- traces"

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders that may contain `unsafe`, each with the reason.
-const UNSAFE_FENCE: [(&str, &str); 14] = [
+const UNSAFE_FENCE: [(&str, &str); 15] = [
     ("protozero/src/stream/", "the write cursor"),
     ("sdk/core/src/shm/", "memory that two parties share"),
     (
@@ -17,7 +17,7 @@ const UNSAFE_FENCE: [(&str, &str); 14] = [
     ),
     (
         "sdk/core/src/fork_guard.rs",
-        "replaces shared mappings in a forked child",
+        "replaces shared mappings and closes connections in a forked child",
     ),
     (
         "sdk/producer/src/chunk_stream.rs",
@@ -50,6 +50,10 @@ const UNSAFE_FENCE: [(&str, &str); 14] = [
     (
         "tests/judge/tests/processes/",
         "forks, functions called at the exit, and signal handlers",
+    ),
+    (
+        "tests/judge/tests/system/programs.rs",
+        "a fork in the middle of a packet",
     ),
     (
         "tests/judge/tests/tracing_allocator.rs",

@@ -15,6 +15,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracezero_core::forked_child::ClosedInChild;
 use tracezero_core::shm::{ProducerMemory, SharedFd};
 use tracezero_ipc::address::Address;
 use tracezero_ipc::producer_port::{self, Command, Introduction, Method, Methods};
@@ -111,6 +112,8 @@ pub(crate) struct Connection<'a> {
     shared: &'a Shared,
     first: &'static DataSourceState,
     socket: Socket,
+    /// A forked child closes its copy, so that the daemon notices the end of this process.
+    _closed_in_child: ClosedInChild,
     stage: Stage,
     last_request: u64,
     commands_request: u64,
@@ -140,6 +143,7 @@ impl<'a> Connection<'a> {
         let mut connection = Self {
             shared,
             first,
+            _closed_in_child: ClosedInChild::new(socket.descriptor())?,
             socket,
             stage: Stage::Binding,
             last_request: BIND_REQUEST,

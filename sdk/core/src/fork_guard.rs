@@ -1,17 +1,22 @@
-//! The shared mappings of this process, and their removal from a forked child.
+//! The shared mappings and the connections of this process, and their removal from a forked child.
 //!
 //! A forked child inherits mappings of files as they are: its stores would reach the parent's
 //! memory. So a child that becomes [quiet](crate::forked_child) maps private pages over them, even
 //! if the thread that called `fork` was in the middle of a packet. The packet then goes on in the
 //! private pages, and nobody reads it.
 //!
+//! A child also inherits descriptors. As long as it has one of a connection, the other side does not
+//! notice that the parent has ended. So the child closes them.
+//!
 //! The hook of a fork may only do what a signal handler may do. So the mappings are in a table of
 //! atomics, which the child walks without a lock.
 #![allow(unsafe_code)] // Replaces mappings by system calls.
 
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// The maximum number of mappings in the table. A ring that streams into a file has up to 128, one
 /// for each segment.
@@ -77,6 +82,70 @@ impl Drop for Entry {
     fn drop(&mut self) {
         // Release: see `new`.
         MAPPINGS[self.index].address.store(0, Ordering::Release);
+    }
+}
+
+/// The maximum number of descriptors that forked children close.
+const DESCRIPTORS_MAX: usize = 64;
+
+/// The value of an unused entry of [`DESCRIPTORS`].
+const UNUSED: i32 = -1;
+
+/// Invariant: (K2) A number other than [`UNUSED`] is that of an open descriptor, which nobody uses in a
+/// forked child. [`ClosedInChild`]s guarantee it.
+static DESCRIPTORS: [AtomicI32; DESCRIPTORS_MAX] =
+    [const { AtomicI32::new(UNUSED) }; DESCRIPTORS_MAX];
+
+/// A descriptor that forked children close, if they are [quiet](crate::forked_child).
+#[derive(Debug)]
+pub struct ClosedInChild {
+    /// Open as long as its number is in the table.
+    _descriptor: Arc<OwnedFd>,
+    index: usize,
+}
+
+impl ClosedInChild {
+    /// Registers a descriptor. Forked children must not use it.
+    ///
+    /// # Errors
+    ///
+    /// If the table is full.
+    pub fn new(descriptor: Arc<OwnedFd>) -> io::Result<Self> {
+        let number = descriptor.as_raw_fd();
+        for (index, entry) in DESCRIPTORS.iter().enumerate() {
+            // Relaxed, like all accesses: the number is all that there is, and a child sees what its
+            // parent has stored before the fork.
+            let taken =
+                entry.compare_exchange(UNUSED, number, Ordering::Relaxed, Ordering::Relaxed);
+            if taken.is_ok() {
+                return Ok(Self {
+                    _descriptor: descriptor,
+                    index,
+                });
+            }
+        }
+        Err(io::Error::other(format!(
+            "this process has {DESCRIPTORS_MAX} connections for traces, the maximum"
+        )))
+    }
+}
+
+impl Drop for ClosedInChild {
+    fn drop(&mut self) {
+        DESCRIPTORS[self.index].store(UNUSED, Ordering::Relaxed);
+    }
+}
+
+/// Closes each descriptor of the table. Called in a forked child, whose only thread runs this.
+/// Async-signal-safe.
+pub(crate) fn close_descriptors() {
+    for entry in &DESCRIPTORS {
+        let number = entry.swap(UNUSED, Ordering::Relaxed);
+        if number != UNUSED {
+            // SAFETY: nobody in this child uses the descriptor (K2), nor closes it: its owner is on a
+            // thread that the child does not have.
+            unsafe { libc::close(number) };
+        }
     }
 }
 

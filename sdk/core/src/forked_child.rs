@@ -4,13 +4,16 @@
 //! The copy contains locks that other threads held, which stay locked for ever. It also contains
 //! the parent's trace writers, sessions and open files. So the child does not touch any of them. It
 //! locks, commits, writes and closes nothing; its trace points record nothing; objects of the
-//! tracer that it drops are leaked. Memory that it would share with the parent becomes private. If the child executes another program, that program traces
+//! tracer that it drops are leaked. Memory that it would share with the parent becomes private, and
+//! connections to daemons are closed. If the child executes another program, that program traces
 //! normally.
 //!
 //! A process that has not traced yet can fork: its children can start sessions of their own.
 //! Perfetto's own SDK does not support forks.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+pub use crate::fork_guard::ClosedInChild;
 
 use crate::fork_guard;
 use crate::process_hooks;
@@ -91,5 +94,6 @@ extern "C" fn go_quiet() {
     if REASONS.load(Ordering::Relaxed) > 0 {
         IS_QUIET.store(true, Ordering::Relaxed);
         fork_guard::replace_mappings();
+        fork_guard::close_descriptors();
     }
 }

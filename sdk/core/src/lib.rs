@@ -10,7 +10,7 @@ pub mod ids; // ids of sessions, producers, buffers, writers
 // Memory and files that survive the process.
 pub mod crash_files; // shared memory and trace buffers in files
 pub mod file_memory; // mapped bytes and words
-mod fork_guard; // a forked child gets private pages
+mod fork_guard; // a forked child gets private pages, and closes connections
 // The protocol between producers and the service.
 pub mod commit; // the message by which a producer hands over chunks
 pub mod coordination; // starting, stopping and flushing data sources

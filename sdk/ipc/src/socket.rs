@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -19,7 +20,7 @@ use crate::frame::{FrameReader, FrameTooLong};
 /// frame with a descriptor may be under way.
 #[derive(Debug)]
 pub struct Socket {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     frames: FrameReader,
     descriptor: Option<OwnedFd>,
     /// Bytes that the socket had no room for.
@@ -63,12 +64,18 @@ impl Socket {
     #[must_use]
     pub fn of_stream(fd: OwnedFd) -> Self {
         Self {
-            fd,
+            fd: Arc::new(fd),
             frames: FrameReader::new(),
             descriptor: None,
             unsent: Vec::new(),
             sent_bytes: 0,
         }
+    }
+
+    /// Returns the descriptor of the socket.
+    #[must_use]
+    pub fn descriptor(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
     }
 
     /// Returns who is at the other end.

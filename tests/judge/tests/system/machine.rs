@@ -69,6 +69,11 @@ impl Machine {
         self.traced = traced(&self.programs, &self.folder);
     }
 
+    /// Sends a signal to the daemon.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.traced), signal).unwrap();
+    }
+
     /// Returns what the daemon knows of its producers.
     pub fn query(&self) -> String {
         let output = command(&self.programs, &self.folder, "perfetto")
@@ -197,6 +202,20 @@ impl Program {
             let len = self.output.read_line(&mut line).unwrap();
             assert!(len > 0, "the program has ended before it said {word:?}");
         }
+    }
+
+    /// Reads the numbers in the next line that is not empty.
+    #[track_caller]
+    pub fn numbers(&mut self) -> Vec<u64> {
+        let mut line = String::new();
+        while line.trim_end().is_empty() {
+            line.clear();
+            let len = self.output.read_line(&mut line).unwrap();
+            assert!(len > 0, "the program has ended");
+        }
+        line.split_whitespace()
+            .map(|it| it.parse().unwrap())
+            .collect()
     }
 
     /// Lets the program go on, which waits for a line.

@@ -1,7 +1,10 @@
 //! Programs that record for the daemon.
 
-use std::time::Duration;
-use std::{env, io, thread};
+#![allow(unsafe_code)] // Forks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, fmt, io, process, thread};
 
 use tracezero::{
     DataSourceConfig, InMemorySession, System, TraceConfig, TrackEventConfig, enabled, instant,
@@ -21,11 +24,13 @@ pub const INSTANTS: u64 = 100;
 type Work = fn(&System);
 
 /// A program does what the function of this name says.
-const KINDS: [(&str, Work); 4] = [
+const KINDS: [(&str, Work); 6] = [
     ("spans", three_threads_with_spans),
     ("sleepers", threads_that_sleep),
     ("both", a_session_of_its_own),
     ("ticks", ticks_for_ever),
+    ("fast", at_full_speed),
+    ("forks", forks_in_a_packet),
 ];
 
 /// The program.
@@ -126,4 +131,56 @@ fn ticks_for_ever(_: &System) {
         instant!("test", "tick", index);
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Records at full speed until a line comes, and says the longest time of an event.
+fn at_full_speed(_: &System) {
+    wait_until(|| enabled!("test"));
+    say("started");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            wait_for_line();
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let mut longest = Duration::ZERO;
+        let mut count = 0_u64;
+        while !is_over.load(Ordering::Relaxed) {
+            let start = Instant::now();
+            instant!("test", "fast", count);
+            longest = longest.max(start.elapsed());
+            count += 1;
+        }
+        println!("\n{count} {}", longest.as_micros());
+    });
+    wait_for_line();
+}
+
+/// Forks while an argument of an event is formatted. The child records, and outlives its parent.
+fn forks_in_a_packet(_: &System) {
+    /// Seconds for which the child lives.
+    const CHILD_SECONDS: u64 = 5;
+
+    struct Forks;
+
+    impl fmt::Display for Forks {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            // SAFETY: the child does what Rust programs do after a fork in one thread, and ends.
+            let child = unsafe { libc::fork() };
+            f.write_str(if child == 0 { "child" } else { "parent" })
+        }
+    }
+
+    wait_until(|| enabled!("test"));
+    let parent = process::id();
+    instant!("test", "forked in", by = %Forks);
+    for index in 0..1000_u64 {
+        instant!("test", "after the fork", index);
+    }
+    if process::id() != parent {
+        thread::sleep(Duration::from_secs(CHILD_SECONDS));
+        process::exit(0);
+    }
+    say("forked");
+    wait_for_line();
 }

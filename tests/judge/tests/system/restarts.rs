@@ -1,21 +1,29 @@
-//! Daemons and programs that are killed.
+//! Daemons and programs that are killed or stopped.
 
 use std::thread;
 use std::time::Duration;
+
+use judge::{ExtraSchema, Options, Value, Verdict, judge_with};
+use rustix::process::Signal;
 
 use crate::machine::{Machine, judged};
 use crate::recordings::EVERYTHING;
 
 /// The number of times that the daemon or a program is killed.
 const KILLS: usize = 5;
+/// The time for which the daemon is stopped.
+const STOPPED_FOR: Duration = Duration::from_millis(400);
+
+/// Returns an argument of all events with a name.
+fn numbers_of(verdict: &Verdict, name: &str, arg: &str) -> Vec<u64> {
+    let events = verdict.events_named(name);
+    let numbers = events.map(|event| event.args[arg].as_u64().unwrap());
+    numbers.collect()
+}
 
 /// Checks that the instants of a trace have no gap, and returns their number.
 fn ticks(trace: &[u8]) -> usize {
-    let verdict = judged(trace);
-    let numbers: Vec<u64> = verdict
-        .events_named("tick")
-        .map(|event| event.args["index"].as_u64().unwrap())
-        .collect();
+    let numbers = numbers_of(&judged(trace), "tick", "index");
     for pair in numbers.windows(2) {
         assert_eq!(pair[0] + 1, pair[1], "a tick is missing or twice");
     }
@@ -59,4 +67,74 @@ fn what_a_killed_program_has_recorded_is_in_the_trace() {
     let trace = recording.finish();
     let verdict = judged(&trace);
     assert!(verdict.events_named("tick").count() > KILLS * 10);
+}
+
+#[test]
+fn a_forked_child_records_nothing_and_keeps_no_connection() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let recording = machine.record("forked.pftrace", EVERYTHING);
+    let mut program = machine.program("forks");
+    program.wait_for("forked");
+    program.kill();
+    // The child lives for some seconds.
+    machine.wait_for_producers(0);
+    let verdict = judged(&recording.finish());
+    let texts: Vec<_> = verdict
+        .events_named("forked in")
+        .map(|event| event.args["by"].clone())
+        .collect();
+    assert_eq!(texts, [Value::Text("parent".to_owned())]);
+    assert_eq!(verdict.events_named("after the fork").count(), 1000);
+}
+
+/// Stops the daemon for a while, as a program records at full speed. Returns the number of events
+/// that the program has recorded, the longest time of one, and the trace.
+fn with_a_stopped_daemon(machine: &Machine, config: &str) -> (u64, Duration, Vec<u8>) {
+    let recording = machine.record("stopped.pftrace", config);
+    let mut program = machine.program("fast");
+    program.wait_for("started");
+    machine.signal(Signal::STOP);
+    thread::sleep(STOPPED_FOR);
+    machine.signal(Signal::CONT);
+    thread::sleep(Duration::from_millis(50));
+    program.go_on();
+    let [count, longest_us] = program.numbers()[..] else {
+        panic!("no numbers");
+    };
+    let trace = recording.finish();
+    (count, Duration::from_micros(longest_us), trace)
+}
+
+#[test]
+fn a_stopped_daemon_delays_no_event() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let (count, longest, trace) = with_a_stopped_daemon(&machine, EVERYTHING);
+    // The machine may be busy.
+    assert!(longest < STOPPED_FOR / 2, "{longest:?}");
+    let options = Options {
+        allow_unreadable_after_loss: true,
+        ..Options::default()
+    };
+    let verdict = judge_with(&trace, &ExtraSchema::new(), options).unwrap();
+    assert_eq!(verdict.unreadable_packets, 0);
+    let numbers: Vec<u64> = numbers_of(&verdict, "fast", "count");
+    let gaps = numbers
+        .windows(2)
+        .filter(|pair| pair[0] + 1 != pair[1])
+        .count();
+    let dropped = count - numbers.len() as u64;
+    assert!(
+        dropped > 0 && gaps > 0,
+        "{count} events: nothing was dropped"
+    );
+    // The first packet of the sequence counts as one.
+    assert!(
+        verdict.losses.len() > gaps,
+        "{gaps} gaps, {:?}",
+        verdict.losses
+    );
 }
