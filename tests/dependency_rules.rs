@@ -87,6 +87,7 @@ const PACKAGES: [(&str, &[&str]); 12] = [
         "sdk/track-event",
         &[
             "protozero",
+            "tracezero-client",
             "tracezero-core",
             "tracezero-events-core",
             "tracezero-producer",

@@ -14,6 +14,7 @@ use tracezero_core::commit::ServiceEndpoint;
 use tracezero_core::coordination::{Producer, ServiceControl};
 use tracezero_core::crash_files::{CrashFilesError, ProcessFolder};
 use tracezero_core::forked_child;
+use tracezero_core::own_process;
 use tracezero_core::own_thread;
 use tracezero_core::process_hooks;
 use tracezero_core::reentry;
@@ -126,7 +127,7 @@ impl Runtime {
             )
             .map_err(Error::SharedMemory)?,
         };
-        let name = process_name();
+        let name = own_process::executable_name();
         let crash_files = crash_directory
             .map(|directory| ProcessFolder::create(directory, &name, geometry))
             .transpose()?;
@@ -202,15 +203,6 @@ impl Deref for ServiceInUse<'_> {
     fn deref(&self) -> &Service {
         self.service
     }
-}
-
-/// Returns the producer name of this process, which configurations can filter by: the file name of
-/// the executable.
-pub(crate) fn process_name() -> String {
-    std::env::current_exe()
-        .ok()
-        .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
-        .unwrap_or_default()
 }
 
 /// Removes the crash files when the process exits, unless a session was left unfinished.

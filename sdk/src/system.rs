@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::runtime::process_name;
 use tracezero_client::{Address, AddressError, Client, ClientError, Options};
+use tracezero_core::own_process;
 use tracezero_track_event::TRACK_EVENT;
 
 pub use tracezero_client::ClientState as SystemState;
@@ -14,6 +14,9 @@ pub use tracezero_client::ClientState as SystemState;
 /// The daemon decides what is recorded, as the command `perfetto` tells it. Its trace has the events
 /// of this process beside those of the kernel and of other processes. Sessions of this process go on
 /// beside it, each with its own choice of categories.
+///
+/// A program that is built with the feature `system` also connects without this type, at its first
+/// trace point, if the environment variable `TRACEZERO_SYSTEM` is 1.
 ///
 /// The process connects in the background, and again whenever the daemon was restarted. If there is
 /// no daemon, nothing is recorded for it. Dropping the value disconnects.
@@ -34,30 +37,14 @@ pub struct System {
 }
 
 /// Settings of a [`System`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "nothing is connected before `connect` is called"]
 pub struct SystemBuilder {
     socket: Option<String>,
     producer_name: Option<String>,
-    memory_size_bytes: u32,
-    page_size_bytes: u32,
+    /// Size and page size, in bytes.
+    shared_memory_hint: Option<(u32, u32)>,
     trusted_uids: Vec<u32>,
-}
-
-/// The size of the shared memory that is asked for by default, in bytes. With the 256 KiB that daemons
-/// give by themselves, two threads at full speed lose events before the daemon has read them.
-const MEMORY_SIZE_BYTES: u32 = 4 << 20;
-
-impl Default for SystemBuilder {
-    fn default() -> Self {
-        Self {
-            socket: None,
-            producer_name: None,
-            memory_size_bytes: MEMORY_SIZE_BYTES,
-            page_size_bytes: 0,
-            trusted_uids: Vec::new(),
-        }
-    }
 }
 
 impl System {
@@ -109,8 +96,7 @@ impl SystemBuilder {
     /// it to the daemon. The default is 4 MiB in pages of the daemon's choice. A daemon gives at most
     /// 32 MiB, and configurations may name other sizes.
     pub fn shared_memory_hint(mut self, size_bytes: u32, page_size_bytes: u32) -> Self {
-        self.memory_size_bytes = size_bytes;
-        self.page_size_bytes = page_size_bytes;
+        self.shared_memory_hint = Some((size_bytes, page_size_bytes));
         self
     }
 
@@ -134,13 +120,15 @@ impl SystemBuilder {
             Some(address) => address.parse(),
             None => Address::of_producers(),
         };
-        let options = Options {
-            address: address.map_err(|error: AddressError| Error::SystemSocket(error))?,
-            producer_name: self.producer_name.unwrap_or_else(process_name),
-            memory_size_bytes: self.memory_size_bytes,
-            page_size_bytes: self.page_size_bytes,
-            trusted_uids: self.trusted_uids,
-        };
+        let address = address.map_err(|error: AddressError| Error::SystemSocket(error))?;
+        let name = self.producer_name;
+        let name = name.unwrap_or_else(own_process::executable_name);
+        let mut options = Options::new(address, name);
+        options.trusted_uids = self.trusted_uids;
+        if let Some((size_bytes, page_size_bytes)) = self.shared_memory_hint {
+            options.memory_size_bytes = size_bytes;
+            options.page_size_bytes = page_size_bytes;
+        }
         // Before `forked_child::enter`: a thread inside the tracer registers no call sites.
         tracezero_track_event::connect();
         let client =

@@ -36,6 +36,24 @@ pub struct Options {
     pub trusted_uids: Vec<u32>,
 }
 
+/// The size of the shared memory that is asked for by default, in bytes. With the 256 KiB that daemons
+/// give by themselves, two threads at full speed lose events before the daemon has read them.
+const MEMORY_SIZE_BYTES: u32 = 4 << 20;
+
+impl Options {
+    /// Returns the default settings.
+    #[must_use]
+    pub fn new(address: Address, producer_name: String) -> Self {
+        Self {
+            address,
+            producer_name,
+            memory_size_bytes: MEMORY_SIZE_BYTES,
+            page_size_bytes: 0,
+            trusted_uids: Vec::new(),
+        }
+    }
+}
+
 /// The reason why a client cannot connect at all.
 #[derive(Debug)]
 #[non_exhaustive]

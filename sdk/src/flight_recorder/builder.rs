@@ -26,7 +26,7 @@ use crate::crash;
 use crate::error::Error;
 use crate::process_end;
 #[cfg(feature = "recovery")]
-use crate::runtime::process_name;
+use tracezero_core::own_process;
 use tracezero_core::own_thread;
 
 /// The name of the snapshots of runs that were killed.
@@ -374,7 +374,7 @@ impl FlightRecorderBuilder {
             report(Err(failed(error)));
             Vec::new()
         });
-        let name = process_name();
+        let name = own_process::executable_name();
         for leftover in found.into_iter().filter(|it| it.process_name() == name) {
             let mut is_saved = true;
             for index in 0..leftover.session_count() {

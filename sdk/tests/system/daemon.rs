@@ -113,8 +113,11 @@ impl Connection {
             }
             let is_ready = is_ready(self.socket.as_fd(), PATIENCE);
             assert!(is_ready && start.elapsed() < PATIENCE, "no frame comes");
-            if self.socket.receive().unwrap() == Received::End {
-                return None;
+            match self.socket.receive() {
+                Ok(Received::End) => return None,
+                // The producer has not read everything.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return None,
+                received => assert!(received.is_ok(), "{received:?}"),
             }
         }
     }

@@ -4,6 +4,7 @@
 //! the whole process, in shards with a lock each.
 
 use std::iter;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -19,6 +20,9 @@ use tracezero_core::reentry;
 /// The number of shards; a track's uuid chooses its shard.
 const SHARDS: usize = 32;
 
+/// The maximum number of slices in a shard. Further ones are in no list.
+const SLICES_MAX: usize = u32::MAX as usize / SHARDS;
+
 /// The longest wait for a shard. It only ends a wait for a lock that this thread holds: locked code
 /// allocates, and an allocator may drop futures.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -29,7 +33,7 @@ static OPEN: [Mutex<Shard>; SHARDS] = [const { Mutex::new(Shard::new()) }; SHARD
 struct Shard {
     slices: Vec<Option<Entry>>,
     /// The indices of all `None` in `slices`.
-    free: Vec<u32>,
+    free: Vec<usize>,
 }
 
 /// The open slice of a future.
@@ -60,11 +64,9 @@ impl Begin {
 #[derive(Debug, Default)]
 pub struct OpenAsyncSlice(Option<Place>);
 
+/// The shard and the index there, plus 1, in a word: it is a part of every future with a span.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    shard: u32,
-    index: u32,
-}
+struct Place(NonZeroU32);
 
 impl OpenAsyncSlice {
     /// Adds a begin. The slice has the name of its track, and the category of `site`. The sessions
@@ -82,24 +84,18 @@ impl OpenAsyncSlice {
             begun_at_ns: time.timestamp_ns(),
         };
         if let Some(place) = self.0 {
-            place.with_shard(|shard| shard.add_later(place.index, begin));
+            with_shard(place.shard(), |shard| shard.add_later(place.index(), begin));
             return;
         }
         let shard = track.uuid() as usize % SHARDS;
-        let mut place = Place {
-            shard: shard as u32,
-            index: 0,
-        };
         let entry = Entry {
             track: track.clone(),
             site,
             begin,
             later: Vec::new(),
         };
-        self.0 = place.with_shard(|shard| {
-            place.index = shard.insert(entry)?;
-            Some(place)
-        });
+        let index = with_shard(shard, |shard| shard.insert(entry));
+        self.0 = index.and_then(|index| Place::new(shard, index));
     }
 
     /// Removes the slice. Call it before the time of the end is taken: a slice that is in a list
@@ -120,16 +116,29 @@ impl Drop for OpenAsyncSlice {
 }
 
 impl Place {
-    #[inline(never)]
-    fn remove(self) {
-        self.with_shard(|shard| shard.remove(self.index));
+    fn new(shard: usize, index: usize) -> Option<Self> {
+        let number = u32::try_from(index * SHARDS + shard + 1).ok()?;
+        NonZeroU32::new(number).map(Self)
     }
 
-    /// Calls `work` with the shard locked.
-    fn with_shard<R>(self, work: impl FnOnce(&mut Shard) -> Option<R>) -> Option<R> {
-        let _inside = reentry::TracerGuard::enter();
-        work(&mut *lock(OPEN.get(self.shard as usize)?)?)
+    fn shard(self) -> usize {
+        (self.0.get() - 1) as usize % SHARDS
     }
+
+    fn index(self) -> usize {
+        (self.0.get() - 1) as usize / SHARDS
+    }
+
+    #[inline(never)]
+    fn remove(self) {
+        with_shard(self.shard(), |shard| shard.remove(self.index()));
+    }
+}
+
+/// Calls `work` with a shard locked.
+fn with_shard<R>(index: usize, work: impl FnOnce(&mut Shard) -> Option<R>) -> Option<R> {
+    let _inside = reentry::TracerGuard::enter();
+    work(&mut *lock(OPEN.get(index)?)?)
 }
 
 /// Locks a shard. Returns `None` in a forked child, because a thread of the parent may have held
@@ -151,26 +160,28 @@ impl Shard {
         }
     }
 
-    fn insert(&mut self, entry: Entry) -> Option<u32> {
+    fn insert(&mut self, entry: Entry) -> Option<usize> {
         let Some(index) = self.free.pop() else {
-            let index = u32::try_from(self.slices.len()).ok()?;
+            if self.slices.len() >= SLICES_MAX {
+                return None;
+            }
             self.slices.push(Some(entry));
-            return Some(index);
+            return Some(self.slices.len() - 1);
         };
-        *self.slices.get_mut(index as usize)? = Some(entry);
+        *self.slices.get_mut(index)? = Some(entry);
         Some(index)
     }
 
-    fn add_later(&mut self, index: u32, begin: Begin) -> Option<()> {
-        let entry = self.slices.get_mut(index as usize)?.as_mut()?;
+    fn add_later(&mut self, index: usize, begin: Begin) -> Option<()> {
+        let entry = self.slices.get_mut(index)?.as_mut()?;
         // Sessions end while a future waits, and others start.
         entry.later.retain(|it| it.begun.active_slots() != 0);
         entry.later.push(begin);
         Some(())
     }
 
-    fn remove(&mut self, index: u32) -> Option<()> {
-        self.slices.get_mut(index as usize)?.take()?;
+    fn remove(&mut self, index: usize) -> Option<()> {
+        self.slices.get_mut(index)?.take()?;
         self.free.push(index);
         Some(())
     }

@@ -73,6 +73,8 @@ pub(super) fn register(switch: Switch, prepare: impl FnOnce()) {
     if producer::is_nested() {
         return;
     }
+    #[cfg(feature = "system")]
+    crate::machine_trace::connect_if_asked(TRACK_EVENT.state());
     let Some(_inside) = forked_child::enter() else {
         return;
     };

@@ -57,6 +57,8 @@ mod async_span; // spans of futures
 mod future; // futures with a span
 mod encoded; // events whose arguments were encoded earlier
 mod connect; // connects the parts below with each other, and with libraries
+#[cfg(feature = "system")]
+mod machine_trace; // connects to a daemon, if the environment asks for it
 mod library_events; // events of libraries that depend on `tracezero-events`
 
 pub use altered::AlteredCounts;

@@ -10,6 +10,8 @@ use judge::{ExtraSchema, Loss, Options, Verdict, judge_with};
 use rustix::process::{Pid, Signal, kill_process};
 use support::Folder;
 
+use crate::programs::{BY_ENVIRONMENT, KIND};
+
 /// The longest time that a step of a test takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -108,14 +110,16 @@ impl Machine {
 
     /// Starts a program that connects to the daemon.
     pub fn program(&self, kind: &str) -> Program {
+        let by_environment = (kind == BY_ENVIRONMENT).then_some(("TRACEZERO_SYSTEM", "1"));
         let mut child = Command::new(env::current_exe().unwrap())
+            .envs(by_environment)
             .args([
                 "programs::is_a_producer",
                 "--exact",
                 "--ignored",
                 "--nocapture",
             ])
-            .env(crate::programs::KIND, kind)
+            .env(KIND, kind)
             .env("PERFETTO_PRODUCER_SOCK_NAME", self.folder.file("producer"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

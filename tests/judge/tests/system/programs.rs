@@ -16,6 +16,9 @@ use crate::machine::wait_until;
 /// The environment variable that says what the program does.
 pub const KIND: &str = "TRACEZERO_TEST_PRODUCER";
 
+/// The kind of a program that does not connect by itself.
+pub const BY_ENVIRONMENT: &str = "environment";
+
 /// The number of spans of each thread.
 pub const SPANS: u64 = 10_000;
 /// The number of instants of a thread that then sleeps.
@@ -40,6 +43,9 @@ fn is_a_producer() {
     let Ok(kind) = env::var(KIND) else {
         return;
     };
+    if kind == BY_ENVIRONMENT {
+        return ticks_while_enabled();
+    }
     let (_, work) = KINDS.iter().find(|(name, _)| *name == kind).unwrap();
     let system = System::connect().unwrap();
     assert!(system.wait_connected(Duration::from_secs(10)), "{system:?}");
@@ -122,6 +128,16 @@ fn a_session_of_its_own(_: &System) {
     }
     let report = session.finish().1;
     assert_eq!((report.events, report.losses.total()), (2000, 0));
+    say("done");
+    wait_for_line();
+}
+
+/// Knows nothing of the daemon. The environment makes it connect at its first trace point.
+fn ticks_while_enabled() {
+    wait_until(|| enabled!("test"));
+    for index in 0..100_u64 {
+        instant!("test", "tick", index);
+    }
     say("done");
     wait_for_line();
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use judge::Verdict;
 
 use crate::machine::{Machine, judged};
-use crate::programs::{INSTANTS, SPANS};
+use crate::programs::{BY_ENVIRONMENT, INSTANTS, SPANS};
 
 /// Records all track events.
 pub const EVERYTHING: &str =
@@ -109,6 +109,20 @@ fn each_session_has_what_it_has_chosen() {
     };
     assert_eq!(counts(&trace), [1000, 0, 1000]);
     assert_eq!(counts(&judged(&other.finish())), [1000, 0, 0]);
+    program.go_on();
+    program.wait();
+}
+
+#[test]
+fn the_environment_connects_a_program_that_has_no_line_for_it() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let recording = machine.record("environment.pftrace", EVERYTHING);
+    let mut program = machine.program(BY_ENVIRONMENT);
+    program.wait_for("done");
+    let verdict = judged(&recording.finish());
+    assert_eq!(verdict.events_named("tick").count(), 100);
     program.go_on();
     program.wait();
 }
