@@ -12,24 +12,27 @@ use tracezero_producer::{self as producer, Realm};
 /// The capture that a handle attaches threads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    realm: Realm,
+    /// The number of the capture's realm.
+    number: u32,
 }
 
 pub(super) type Guard = producer::Attached;
 
 impl Target {
     pub(super) fn of(realm: Realm) -> Self {
-        Self { realm }
+        Self {
+            number: realm.capture_number(),
+        }
     }
 
     pub(super) fn current() -> Option<Self> {
         let realm = producer::current_capture()?;
         // The thread may not have noticed that the capture has ended.
-        producer::is_capture(realm).then_some(Self { realm })
+        producer::is_capture(realm).then(|| Self::of(realm))
     }
 
     pub(super) fn attach(self) -> Guard {
-        producer::attach(self.realm)
+        producer::attach(Realm::of_capture_number(self.number))
     }
 }
 

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
 use crate::placement::EventTime;
-use crate::slice_list::{Listed, ListingSession, TrackVisitor};
+use crate::slice_list::{ListingSession, SliceName, TrackSlice, TrackVisitor};
 use crate::track::Track;
 use tracezero_core::forked_child;
 use tracezero_core::reentry;
@@ -200,19 +200,12 @@ pub(super) fn each_in_session(session: ListingSession, visitor: &mut dyn TrackVi
             if !visitor.wants(begin.begun_at_ns) {
                 continue;
             }
-            let names = entry.site.names();
-            let origin = names.origin;
-            visitor.visit(
-                &entry.track,
-                Listed {
-                    begun_at_ns: begin.begun_at_ns,
-                    name: entry.track.name(),
-                    is_name_dynamic: names.name.is_empty()
-                        || origin.is_some_and(|it| it.is_name_dynamic),
-                    category: names.category,
-                    flow: None,
-                },
-            );
+            let slice = TrackSlice {
+                begun_at_ns: begin.begun_at_ns,
+                site: entry.site.names(),
+                name: SliceName::OfTrack,
+            };
+            visitor.visit(&entry.track, slice);
         }
     }
 }

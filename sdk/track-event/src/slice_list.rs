@@ -11,6 +11,7 @@
 
 use std::sync::OnceLock;
 
+use crate::call_site_names::CallSiteNames;
 use crate::flow::Flow;
 use crate::track::Track;
 use crate::unusual_form::UnusualForm;
@@ -30,7 +31,24 @@ pub(super) trait TrackVisitor {
     fn wants(&mut self, begun_at_ns: u64) -> bool;
 
     /// Visits a slice that it wants.
-    fn visit(&mut self, track: &Track, slice: Listed<'_>);
+    fn visit(&mut self, track: &Track, slice: TrackSlice<'_>);
+}
+
+/// An open slice on a track that all threads may write to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TrackSlice<'a> {
+    /// The time when the slice began, on the trace clock.
+    pub(super) begun_at_ns: u64,
+    pub(super) site: &'static CallSiteNames,
+    pub(super) name: SliceName<'a>,
+}
+
+/// Where the name of a slice comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SliceName<'a> {
+    OfSite,
+    OfTrack,
+    Own(&'a str),
 }
 
 /// Where the open slices are found. These functions are above this module, since sequences write

@@ -10,8 +10,14 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::mem;
 
-use crate::slice_list::{Listed, ListingSession, OPEN_SLICES, TrackVisitor, write_slice};
+use parking_lot::Mutex;
+
+use crate::call_site_names::CallSiteNames;
+use crate::slice_list::{
+    Listed, ListingSession, OPEN_SLICES, SliceName, TrackSlice, TrackVisitor, write_slice,
+};
 use crate::track::Track;
 use crate::unusual_form::UnusualForm;
 use tracezero_core::clock;
@@ -50,10 +56,19 @@ struct OldSlice {
     /// Slices that began at the same time nest in the order of their numbers.
     number: u64,
     track: Track,
-    name: String,
-    is_name_dynamic: bool,
-    category: &'static str,
+    site: &'static CallSiteNames,
+    name: OldName,
 }
+
+/// As [`SliceName`], for longer than the slice may exist.
+enum OldName {
+    OfSite,
+    OfTrack,
+    Own(String),
+}
+
+/// The memory of the last list, used again.
+static MEMORY: Mutex<Vec<OldSlice>> = Mutex::new(Vec::new());
 
 impl TrackVisitor for OldestSlices {
     fn wants(&mut self, begun_at_ns: u64) -> bool {
@@ -65,7 +80,7 @@ impl TrackVisitor for OldestSlices {
         self.slices.len() < self.room || youngest.is_some_and(|it| begun_at_ns < it.begun_at_ns)
     }
 
-    fn visit(&mut self, track: &Track, slice: Listed<'_>) {
+    fn visit(&mut self, track: &Track, slice: TrackSlice<'_>) {
         if self.slices.len() == self.room {
             self.slices.pop();
         }
@@ -73,9 +88,12 @@ impl TrackVisitor for OldestSlices {
             begun_at_ns: slice.begun_at_ns,
             number: self.count,
             track: track.clone(),
-            name: slice.name.to_owned(),
-            is_name_dynamic: slice.is_name_dynamic,
-            category: slice.category,
+            site: slice.site,
+            name: match slice.name {
+                SliceName::OfSite => OldName::OfSite,
+                SliceName::OfTrack => OldName::OfTrack,
+                SliceName::Own(name) => OldName::Own(name.to_owned()),
+            },
         });
     }
 }
@@ -88,10 +106,15 @@ impl TrackList {
         let mut oldest = OldestSlices {
             last_ns: progress.take_turn(time_ns)?,
             room: room.min(SLICES_MAX) as usize,
-            slices: BinaryHeap::new(),
+            slices: MEMORY
+                .try_lock()
+                .map_or_else(Vec::new, |mut memory| mem::take(&mut *memory))
+                .into(),
             count: 0,
         };
-        (OPEN_SLICES.get()?.of_tracks)(session, &mut oldest);
+        if let Some(open) = OPEN_SLICES.get() {
+            (open.of_tracks)(session, &mut oldest);
+        }
         Some(Self {
             time_ns,
             left_out: oldest.count - oldest.slices.len() as u64,
@@ -125,13 +148,29 @@ impl TrackList {
     }
 }
 
+impl Drop for TrackList {
+    fn drop(&mut self) {
+        self.slices.clear();
+        if let Some(mut memory) = MEMORY.try_lock() {
+            *memory = mem::take(&mut self.slices);
+        }
+    }
+}
+
 impl OldSlice {
     fn listed(&self) -> Listed<'_> {
+        let site = self.site;
+        let is_site_dynamic = site.origin.is_some_and(|it| it.is_name_dynamic);
+        let (name, is_name_dynamic) = match &self.name {
+            OldName::OfSite => (site.name, is_site_dynamic),
+            OldName::OfTrack => (self.track.name(), is_site_dynamic || site.name.is_empty()),
+            OldName::Own(name) => (name.as_str(), true),
+        };
         Listed {
             begun_at_ns: self.begun_at_ns,
-            name: &self.name,
-            is_name_dynamic: self.is_name_dynamic,
-            category: self.category,
+            name,
+            is_name_dynamic,
+            category: site.category,
             flow: None,
         }
     }

@@ -15,7 +15,7 @@ use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
 use crate::pieces::{self, Piece, Pieces};
 use crate::placement::{EventTime, Placement};
-use crate::slice_list::{Listed, ListingSession, TrackVisitor};
+use crate::slice_list::{ListingSession, SliceName, TrackSlice, TrackVisitor};
 use crate::track::Track;
 use tracezero_core::forked_child;
 use tracezero_core::reentry;
@@ -157,25 +157,15 @@ pub(super) fn each_in_session(session: ListingSession, visitor: &mut dyn TrackVi
             if !is_listed || !visitor.wants(piece.begun_at_ns) {
                 continue;
             }
-            let names = piece.site.names();
-            let listed = Listed {
+            let slice = TrackSlice {
                 begun_at_ns: piece.begun_at_ns,
-                name: names.name,
-                is_name_dynamic: names.origin.is_some_and(|it| it.is_name_dynamic),
-                category: names.category,
-                flow: piece.flow,
-            };
-            visitor.visit(
-                track,
-                match &*piece.name {
-                    "" => listed,
-                    name => Listed {
-                        name,
-                        is_name_dynamic: true,
-                        ..listed
-                    },
+                site: piece.site.names(),
+                name: match &*piece.name {
+                    "" => SliceName::OfSite,
+                    name => SliceName::Own(name),
                 },
-            );
+            };
+            visitor.visit(track, slice);
         }
     }
 }
