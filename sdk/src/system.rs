@@ -44,6 +44,7 @@ pub struct SystemBuilder {
     producer_name: Option<String>,
     /// Size and page size, in bytes.
     shared_memory_hint: Option<(u32, u32)>,
+    stall_limit: Option<Duration>,
     trusted_uids: Vec<u32>,
 }
 
@@ -100,6 +101,18 @@ impl SystemBuilder {
         self
     }
 
+    /// Sets the longest time that a thread waits for the daemon to free shared memory, before it
+    /// drops packets. The default is 100 ms. A thread that has waited in vain drops packets without
+    /// waiting, until there is room again, so a daemon that has stopped delays each thread once.
+    ///
+    /// A configuration may say that threads never wait: `buffer_exhausted_policy:
+    /// BUFFER_EXHAUSTED_DROP` for a data source. With `BUFFER_EXHAUSTED_STALL_THEN_ABORT`, they wait
+    /// before each packet; the process is not aborted.
+    pub fn stall_limit(mut self, limit: Duration) -> Self {
+        self.stall_limit = Some(limit);
+        self
+    }
+
     /// Trusts a daemon of this user. The daemon sees all that is traced. Root and the own user are
     /// always trusted, and other users if only they and root can write to the folders of the socket.
     pub fn trust_uid(mut self, uid: u32) -> Self {
@@ -125,6 +138,9 @@ impl SystemBuilder {
         let name = name.unwrap_or_else(own_process::executable_name);
         let mut options = Options::new(address, name);
         options.trusted_uids = self.trusted_uids;
+        if let Some(limit) = self.stall_limit {
+            options.stall_limit = limit;
+        }
         if let Some((size_bytes, page_size_bytes)) = self.shared_memory_hint {
             options.memory_size_bytes = size_bytes;
             options.page_size_bytes = page_size_bytes;

@@ -1,31 +1,55 @@
 //! How long to wait until the next attempt to connect.
 
+use std::sync::Weak;
 use std::time::Duration;
+
+use crate::remote_service::RemoteService;
+
+/// The number of earlier connections whose memory is still mapped, from which on attempts are rare.
+/// A thread gives up the memory of an ended connection when it traces next, or ends.
+const OLD_MEMORIES_MAX: usize = 16;
+
+/// The wait after many attempts.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// The waits between attempts: 1 s, 2 s and so on up to 10 s, and then 30 s each.
 #[derive(Debug, Default)]
 pub(crate) struct BackOff {
     attempts: u64,
+    /// The services of earlier connections. Memory holds its service, so a service that is gone has
+    /// no memory.
+    earlier: Vec<Weak<RemoteService>>,
 }
 
 impl BackOff {
-    /// Returns the wait after another attempt that failed.
+    /// Returns the wait after another attempt.
     pub(crate) fn next(&mut self) -> Duration {
+        self.earlier.retain(|service| service.strong_count() > 0);
         self.attempts += 1;
-        Duration::from_secs(match self.attempts {
-            seconds @ 1..=10 => seconds,
-            _ => 30,
-        })
+        match self.attempts {
+            _ if self.earlier.len() >= OLD_MEMORIES_MAX => LONGEST,
+            seconds @ 1..=10 => Duration::from_secs(seconds),
+            _ => LONGEST,
+        }
     }
 
-    /// Notes that an attempt has succeeded.
+    /// Notes that the next attempt may succeed.
     pub(crate) fn reset(&mut self) {
         self.attempts = 0;
+    }
+
+    /// Notes a connection that has ended.
+    pub(crate) fn add_ended(&mut self, service: Weak<RemoteService>) {
+        self.earlier.push(service);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use crate::outbox::{Outbox, Waker};
+
     use super::*;
 
     #[test]
@@ -35,5 +59,24 @@ mod tests {
         assert_eq!(waits, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 30, 30]);
         back_off.reset();
         assert_eq!(back_off.next().as_secs(), 1);
+    }
+
+    #[test]
+    fn attempts_are_rare_while_many_old_memories_are_held() {
+        let waker = Arc::new(Waker::new().unwrap());
+        let service = || {
+            Arc::new(RemoteService {
+                outbox: Arc::new(Outbox::new(Arc::clone(&waker))),
+            })
+        };
+        let mut held: Vec<_> = (0..OLD_MEMORIES_MAX).map(|_| service()).collect();
+        let mut back_off = BackOff::default();
+        for service in &held {
+            back_off.add_ended(Arc::downgrade(service));
+        }
+        assert_eq!(back_off.next(), LONGEST);
+        held.pop();
+        back_off.reset();
+        assert_eq!(back_off.next(), Duration::from_secs(1));
     }
 }

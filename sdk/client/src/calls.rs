@@ -3,21 +3,21 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tracezero_core::commit::{RingProgress, ServiceEndpoint};
+use tracezero_core::commit::ServiceEndpoint;
 use tracezero_core::coordination::{
-    BufferExhaustedPolicy, DataSourceSetup, FlushFlags, Producer as _, ServiceControl,
+    BufferExhaustedPolicy, DataSourceSetup, FlushFlags, FlushReason, Producer as _, ServiceControl,
 };
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, SessionId};
 use tracezero_core::shm::ProducerMemory;
 use tracezero_core::{forked_child, own_thread, reentry};
 use tracezero_ipc::producer_port::{Command, DataSourceConfig};
 use tracezero_producer::{
-    self as producer, Arbiter, ArbiterConfig, DataSourceState, ProcessProducer, Realm,
+    self as producer, Arbiter, ArbiterConfig, DataSourceState, ProcessProducer, Realm, TraceWriter,
 };
 
 use crate::remote_service::RemoteService;
@@ -25,6 +25,9 @@ use crate::remote_service::RemoteService;
 /// The maximum number of calls that wait. If a callback takes so long that more come, the connection
 /// ends.
 const WAITING_MAX: usize = 4096;
+
+/// What writers do that find no free chunk, if the configuration leaves it to the producer.
+const DEFAULT_POLICY: BufferExhaustedPolicy = BufferExhaustedPolicy::StallThenDrop;
 
 /// The number of the first session of a daemon that does not number them.
 const OWN_NUMBERS: u64 = 1 << 63;
@@ -69,6 +72,14 @@ pub(crate) struct Calls {
     queue: SyncSender<Call>,
 }
 
+/// The thread that makes the calls. It ends when it has disconnected the realm.
+#[derive(Debug)]
+pub(crate) struct CallsThread {
+    /// The service of the connection, which lives as long as the connection's memory.
+    pub(crate) service: Weak<RemoteService>,
+    pub(crate) thread: JoinHandle<()>,
+}
+
 /// More calls are waiting than the producer can keep up with.
 #[derive(Debug)]
 pub(crate) struct TooManyCalls;
@@ -78,9 +89,16 @@ impl Calls {
     pub(crate) fn start(
         service: Arc<RemoteService>,
         first: &'static DataSourceState,
-    ) -> io::Result<(Self, JoinHandle<()>)> {
+        stall_limit: Duration,
+    ) -> io::Result<(Self, CallsThread)> {
         let (queue, calls) = sync_channel(WAITING_MAX);
-        let thread = own_thread::spawn("tracezero-calls", move || run(&service, first, &calls))?;
+        let weak = Arc::downgrade(&service);
+        let work = move || run(&service, first, stall_limit, &calls);
+        let thread = own_thread::spawn("tracezero-calls", work)?;
+        let thread = CallsThread {
+            service: weak,
+            thread,
+        };
         Ok((Self { queue }, thread))
     }
 
@@ -121,7 +139,12 @@ impl Calls {
 }
 
 /// The work of the thread.
-fn run(service: &Arc<RemoteService>, first: &'static DataSourceState, calls: &Receiver<Call>) {
+fn run(
+    service: &Arc<RemoteService>,
+    first: &'static DataSourceState,
+    stall_limit: Duration,
+    calls: &Receiver<Call>,
+) {
     let realm = Realm::of_new_connection();
     let control: Arc<dyn ServiceControl> = service.clone();
     {
@@ -134,6 +157,8 @@ fn run(service: &Arc<RemoteService>, first: &'static DataSourceState, calls: &Re
         realm,
         service,
         producer: ProcessProducer::new(realm),
+        stall_limit,
+        arbiter: None,
         instances: HashMap::new(),
     };
     let _inside = reentry::TracerGuard::enter();
@@ -149,8 +174,18 @@ struct ConnectedRealm<'a> {
     realm: Realm,
     service: &'a Arc<RemoteService>,
     producer: ProcessProducer,
-    /// The names and sessions of instances that are set up.
-    instances: HashMap<InstanceId, (String, SessionId)>,
+    stall_limit: Duration,
+    /// `None` until the daemon has given its memory.
+    arbiter: Option<Arc<Arbiter>>,
+    /// The instances that are set up.
+    instances: HashMap<InstanceId, Instance>,
+}
+
+/// An instance of a data source that is set up.
+struct Instance {
+    name: String,
+    session: SessionId,
+    target_buffer: BufferId,
 }
 
 impl ConnectedRealm<'_> {
@@ -161,6 +196,7 @@ impl ConnectedRealm<'_> {
                 let arbiter = Arbiter::new(memory, endpoint, ArbiterConfig::default());
                 self.producer.set_arbiter(&arbiter);
                 producer::set_arbiter(self.realm, &arbiter);
+                self.arbiter = Some(arbiter);
             }
             Call::SetUp(id, config) => self.set_up(id, config),
             Call::Start(id, config) => {
@@ -168,14 +204,24 @@ impl ConnectedRealm<'_> {
                 if !self.instances.contains_key(&id) {
                     self.set_up(id, config);
                 }
+                self.write_schemas(&[id]);
                 self.producer.start_data_source(id);
             }
             Call::Stop(id) => {
                 self.instances.remove(&id);
                 self.producer.stop_data_source(id);
             }
-            Call::Flush(flush, ids, flags) => self.producer.flush(flush, &ids, flags),
-            Call::ClearIncrementalState(ids) => self.producer.clear_incremental_state(&ids),
+            Call::Flush(flush, ids, flags) => {
+                // A ring may have overwritten the schemas, and the trace is about to be read.
+                if let FlushReason::TraceStop | FlushReason::TraceClone = flags.reason {
+                    self.write_schemas(&ids);
+                }
+                self.producer.flush(flush, &ids, flags);
+            }
+            Call::ClearIncrementalState(ids) => {
+                self.write_schemas(&ids);
+                self.producer.clear_incremental_state(&ids);
+            }
             Call::RestartState => producer::restart_state(self.realm),
         }
     }
@@ -185,22 +231,49 @@ impl ConnectedRealm<'_> {
             0 => OWN_NUMBERS + id.0,
             number => number,
         });
-        let key = (config.name, session);
-        let ordinal = self.instances.values().filter(|it| **it == key).count();
-        self.instances.insert(id, key.clone());
+        let is_same = |it: &&Instance| it.name == config.name && it.session == session;
+        let ordinal = self.instances.values().filter(is_same).count();
         let setup = DataSourceSetup {
             session,
-            name: key.0,
+            name: config.name.clone(),
             ordinal,
             target_buffer: config.target_buffer,
-            progress: Arc::new(RingProgress::default()),
-            exhausted_policy: config.exhausted_policy.unwrap_or_default(),
-            stall_limit: STALL_LIMIT,
+            progress: self.service.outbox.progress(config.target_buffer),
+            exhausted_policy: config.exhausted_policy.unwrap_or(DEFAULT_POLICY),
+            stall_limit: self.stall_limit,
             config: config.bytes,
         };
+        let instance = Instance {
+            name: config.name,
+            session,
+            target_buffer: config.target_buffer,
+        };
+        self.instances.insert(id, instance);
         self.producer.set_up_data_source(id, &setup);
     }
-}
 
-/// The longest time that a writer waits for a free chunk, if the configuration makes it wait.
-const STALL_LIMIT: Duration = Duration::from_secs(30);
+    /// Writes the schemas of instances to their buffers, for readers that do not know them. A
+    /// service in process writes them itself; Perfetto's daemon does not have them.
+    fn write_schemas(&self, ids: &[InstanceId]) {
+        let Some(arbiter) = &self.arbiter else {
+            return;
+        };
+        for id in ids {
+            let descriptors = self.producer.descriptors(*id);
+            let Some(instance) = self.instances.get(id).filter(|_| !descriptors.is_empty()) else {
+                continue;
+            };
+            // A schema may be larger than the memory that is free.
+            let policy = BufferExhaustedPolicy::StallThenDrop;
+            TraceWriter::new(arbiter, instance.target_buffer, policy)
+                .with_stall_limit(self.stall_limit)
+                .trace_packet(|packet| {
+                    packet.extension_descriptor(|out| {
+                        out.extension_set(|out| {
+                            out.as_message_mut().append_raw(descriptors);
+                        });
+                    });
+                });
+        }
+    }
+}

@@ -4,55 +4,23 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tracezero_core::{forked_child, own_thread, reentry};
-use tracezero_ipc::address::Address;
 use tracezero_ipc::producer_port::Introduction;
 use tracezero_producer::DataSourceState;
 
 use crate::back_off::BackOff;
-use crate::connection::{Connection, End};
+use crate::connection::Connection;
+use crate::options::Options;
 use crate::outbox::Waker;
 use crate::shared::{ClientState, Shared};
+use crate::socket_watch::SocketWatch;
 
 /// How long a client that is dropped waits for its threads. A data source whose callback hangs must
 /// not hang the application.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
-
-/// How to connect.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where the daemon listens.
-    pub address: Address,
-    /// The name by which configurations choose this producer.
-    pub producer_name: String,
-    /// The size of the shared memory that the producer would like, in bytes; 0 for no wish.
-    pub memory_size_bytes: u32,
-    /// The size of its pages, in bytes; 0 for no wish.
-    pub page_size_bytes: u32,
-    /// Users whose daemons are trusted, in addition to root and the own user.
-    pub trusted_uids: Vec<u32>,
-}
-
-/// The size of the shared memory that is asked for by default, in bytes. With the 256 KiB that daemons
-/// give by themselves, two threads at full speed lose events before the daemon has read them.
-const MEMORY_SIZE_BYTES: u32 = 4 << 20;
-
-impl Options {
-    /// Returns the default settings.
-    #[must_use]
-    pub fn new(address: Address, producer_name: String) -> Self {
-        Self {
-            address,
-            producer_name,
-            memory_size_bytes: MEMORY_SIZE_BYTES,
-            page_size_bytes: 0,
-            trusted_uids: Vec::new(),
-        }
-    }
-}
 
 /// The reason why a client cannot connect at all.
 #[derive(Debug)]
@@ -82,6 +50,9 @@ impl fmt::Display for ClientError {
 }
 
 impl std::error::Error for ClientError {}
+
+/// How often the client looks whether callbacks of an ended connection are over.
+const CALLBACK_PERIOD: Duration = Duration::from_millis(1);
 
 /// A connection to a daemon, which is made again whenever it ends. Dropping it disconnects.
 #[derive(Debug)]
@@ -148,24 +119,23 @@ fn run(shared: &Shared, options: &Options, first: &'static DataSourceState) {
         sdk_version: concat!("tracezero ", env!("CARGO_PKG_VERSION")).to_owned(),
     };
     let mut back_off = BackOff::default();
+    let mut watch = None;
     loop {
         shared.set(ClientState::Connecting);
-        let (end, calls_thread) = attempt(shared, options, &introduction, first);
-        if calls_thread.is_some() {
-            back_off.reset();
-        }
-        // No second connection while callbacks of the first one run.
-        while calls_thread.as_ref().is_some_and(|it| !it.is_finished()) && !shared.is_closing() {
-            shared.sleep(Duration::from_millis(1));
-        }
-        if shared.is_closing() {
-            if let Some(thread) = calls_thread {
-                // It has disconnected the realm, or a callback hangs.
-                let limit = Instant::now() + DROP_LIMIT / 2;
-                while !thread.is_finished() && Instant::now() < limit {
-                    thread::sleep(Duration::from_millis(1));
+        let end = match Connection::open(shared, options, first) {
+            Ok(mut connection) => {
+                watch = None;
+                let end = connection.serve(&introduction);
+                if let Some(calls) = connection.calls_thread.take() {
+                    back_off.reset();
+                    wait_for_callbacks(shared, &calls.thread);
+                    back_off.add_ended(calls.service);
                 }
+                end
             }
+            Err(end) => end,
+        };
+        if shared.is_closing() {
             return shared.set(ClientState::Closed);
         }
         let retry_in = back_off.next();
@@ -173,26 +143,26 @@ fn run(shared: &Shared, options: &Options, first: &'static DataSourceState) {
             retry_in,
             reason: end.to_string(),
         });
-        shared.sleep(retry_in);
+        // Kept for several attempts, so that it also notices a socket that is made during one.
+        watch = watch.or_else(|| SocketWatch::new(&options.address));
+        if shared.sleep(retry_in, watch.as_ref()) {
+            back_off.reset();
+        }
         if shared.is_closing() {
             return shared.set(ClientState::Closed);
         }
     }
 }
 
-/// Connects once. Returns why the connection has ended, and the thread of its calls if it had one.
-fn attempt(
-    shared: &Shared,
-    options: &Options,
-    introduction: &Introduction,
-    first: &'static DataSourceState,
-) -> (End, Option<JoinHandle<()>>) {
-    let opened = Connection::open(shared, &options.address, &options.trusted_uids, first);
-    match opened {
-        Ok(mut connection) => {
-            let end = connection.serve(introduction);
-            (end, connection.calls_thread.take())
-        }
-        Err(end) => (end, None),
+/// Waits for the thread of an ended connection: there must be no second connection while callbacks
+/// of the first one run. Waits for a limited time once the client is dropped, since a callback may
+/// hang.
+fn wait_for_callbacks(shared: &Shared, thread: &JoinHandle<()>) {
+    while !thread.is_finished() && !shared.is_closing() {
+        shared.sleep(CALLBACK_PERIOD, None);
+    }
+    let limit = Instant::now() + DROP_LIMIT / 2;
+    while !thread.is_finished() && Instant::now() < limit {
+        std::thread::sleep(CALLBACK_PERIOD);
     }
 }

@@ -1,17 +1,20 @@
 //! One connection, from the first byte to its end.
 //!
 //! ```text
-//!  Binding ----> Initializing ----> Connected ----> WithMemory
+//!  Binding ----> Initializing ----> Connected ----> with memory
 //!    reply with    reply              descriptor
 //!    the methods                      of the memory
 //! ```
+//!
+//! A daemon behind a network gives no memory. The connection then has memory of its own, and sends
+//! the bytes: see `memory`.
 
 use std::fmt;
 use std::io;
 use std::mem;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,9 +26,12 @@ use tracezero_ipc::socket::{Received, Socket};
 use tracezero_ipc::wire::{Body, Frame};
 use tracezero_producer::DataSourceState;
 
-use crate::calls::Calls;
-use crate::outbox::{Item, Outbox};
+use crate::calls::{Calls, CallsThread};
+use crate::memory::{EmulatedMemory, Memory};
+use crate::options::Options;
+use crate::outbox::{Batch, Outbox};
 use crate::remote_service::RemoteService;
+use crate::requests::Requests;
 use crate::shared::Shared;
 use crate::trust::is_trusted;
 
@@ -34,19 +40,20 @@ use crate::trust::is_trusted;
 const LOOK_PERIOD: Duration = Duration::from_millis(5);
 /// The thread goes on looking for so long after the last commit.
 const LOOK_FOR: Duration = Duration::from_millis(50);
-/// The period at which writers start their incremental state again: rings of a daemon overwrite old
-/// packets, and the daemon does not tell.
+/// The period at which writers start their incremental state again, also if this process writes
+/// little: other processes write to the same ring.
 const RESTART_STATE_EVERY: Duration = Duration::from_secs(5);
 /// The longest time until the daemon has answered the first requests.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// The longest time that the end of a connection waits for the socket to take what is left.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+/// While more bytes than this wait for a network, nothing is added to them. Writers then find no
+/// free chunk, and wait or drop by their policies.
+const NETWORK_UNSENT_MAX_BYTES: usize = 1 << 20;
 /// The maximum number of bytes that wait for the socket.
 const UNSENT_MAX_BYTES: usize = 16 << 20;
 /// The maximum number of frames that cannot be decoded.
 const MALFORMED_MAX: u32 = 16;
-
-const BIND_REQUEST: u64 = 1;
 
 /// Why a connection has ended, or was not made.
 #[derive(Debug)]
@@ -104,60 +111,66 @@ struct Connected {
     methods: Methods,
     outbox: Arc<Outbox>,
     calls: Calls,
-    has_memory: bool,
+    memory: Memory,
+}
+
+impl Connected {
+    /// Returns true if items stay in the outbox for now.
+    fn is_paused(&self, socket: &Socket) -> bool {
+        matches!(self.memory, Memory::Emulated(_))
+            && socket.unsent_bytes() > NETWORK_UNSENT_MAX_BYTES
+    }
 }
 
 /// A connection.
 pub(crate) struct Connection<'a> {
     shared: &'a Shared,
+    options: &'a Options,
     first: &'static DataSourceState,
-    socket: Socket,
+    requests: Requests,
     /// A forked child closes its copy, so that the daemon notices the end of this process.
     _closed_in_child: ClosedInChild,
     stage: Stage,
-    last_request: u64,
     commands_request: u64,
     malformed_frames: u32,
     started: Instant,
     last_items: Instant,
     last_restart: Instant,
-    items: Vec<Item>,
+    batch: Batch,
     /// The thread that makes the daemon's calls, once the connection has one.
-    pub(crate) calls_thread: Option<JoinHandle<()>>,
+    pub(crate) calls_thread: Option<CallsThread>,
 }
 
 impl<'a> Connection<'a> {
     /// Connects to the daemon, and sends the first request.
     pub(crate) fn open(
         shared: &'a Shared,
-        address: &Address,
-        trusted_uids: &[u32],
+        options: &'a Options,
         first: &'static DataSourceState,
     ) -> Result<Self, End> {
-        let socket = Socket::connect(address)?;
-        let uid = socket.peer()?.uid;
-        if !is_trusted(address, uid, trusted_uids) {
-            return Err(End::Untrusted { uid });
+        let socket = Socket::connect(&options.address)?;
+        if !matches!(options.address, Address::Network(_)) {
+            let uid = socket.peer()?.uid;
+            if !is_trusted(&options.address, uid, &options.trusted_uids) {
+                return Err(End::Untrusted { uid });
+            }
         }
         let now = Instant::now();
-        let mut connection = Self {
+        Ok(Self {
             shared,
+            options,
             first,
             _closed_in_child: ClosedInChild::new(socket.descriptor())?,
-            socket,
+            requests: Requests::bind(socket),
             stage: Stage::Binding,
-            last_request: BIND_REQUEST,
             commands_request: 0,
             malformed_frames: 0,
             started: now,
             last_items: now,
             last_restart: now,
-            items: Vec::new(),
+            batch: Batch::default(),
             calls_thread: None,
-        };
-        let service = producer_port::SERVICE;
-        connection.send(BIND_REQUEST, Body::Bind { service });
-        Ok(connection)
+        })
     }
 
     /// Serves the connection until it ends.
@@ -182,10 +195,10 @@ impl<'a> Connection<'a> {
             return Err(End::Closed);
         }
         self.send_items()?;
-        let is_sent = self.socket.send()?;
+        let is_sent = self.requests.socket.send()?;
         self.wait(is_sent)?;
         self.shared.waker.reset();
-        let received = self.socket.receive()?;
+        let received = self.requests.socket.receive()?;
         self.handle_frames(introduction)?;
         match received {
             Received::End => Err(End::ByDaemon),
@@ -200,7 +213,7 @@ impl<'a> Connection<'a> {
             interest |= PollFlags::OUT;
         }
         let mut fds = [
-            PollFd::from_borrowed_fd(self.socket.as_fd(), interest),
+            PollFd::from_borrowed_fd(self.requests.socket.as_fd(), interest),
             PollFd::from_borrowed_fd(self.shared.waker.as_fd(), PollFlags::IN),
         ];
         let timeout = Timespec::try_from(timeout).unwrap_or_default();
@@ -224,6 +237,9 @@ impl<'a> Connection<'a> {
             self.last_restart = Instant::now();
             connected.calls.restart_state();
         }
+        if connected.is_paused(&self.requests.socket) {
+            return Ok(RESTART_STATE_EVERY);
+        }
         if self.last_items.elapsed() < LOOK_FOR {
             return Ok(LOOK_PERIOD);
         }
@@ -236,12 +252,8 @@ impl<'a> Connection<'a> {
     fn handle_frames(&mut self, introduction: &Introduction) -> Result<(), End> {
         loop {
             // A copy: what the frame asks for may need the socket.
-            let Some(bytes) = self
-                .socket
-                .next_frame()
-                .map_err(refused)?
-                .map(<[u8]>::to_vec)
-            else {
+            let frame = self.requests.socket.next_frame().map_err(refused)?;
+            let Some(bytes) = frame.map(<[u8]>::to_vec) else {
                 return Ok(());
             };
             let Ok(frame) = Frame::decode(&bytes) else {
@@ -262,9 +274,9 @@ impl<'a> Connection<'a> {
                 let bound = bound.ok_or_else(|| refused("the daemon takes no producers here"))?;
                 let methods = Methods::new(bound).map_err(refused)?;
                 let request = producer_port::initialize_connection(introduction);
-                let request_id =
-                    self.invoke(&methods, Method::InitializeConnection, &request, true);
-                self.commands_request = self.invoke(&methods, Method::GetAsyncCommand, &[], true);
+                let requests = &mut self.requests;
+                let request_id = requests.ask(&methods, Method::InitializeConnection, &request);
+                self.commands_request = requests.ask(&methods, Method::GetAsyncCommand, &[]);
                 self.stage = Stage::Initializing(methods, request_id);
                 Ok(())
             }
@@ -272,11 +284,9 @@ impl<'a> Connection<'a> {
                 if frame.request_id == *request_id =>
             {
                 let reply = reply.ok_or_else(|| refused("the daemon has refused this producer"))?;
-                if producer_port::needs_emulation(reply).map_err(refused)? {
-                    return Err(refused("the daemon cannot share memory with this process"));
-                }
+                let is_emulated = producer_port::needs_emulation(reply).map_err(refused)?;
                 let methods = methods.clone();
-                self.connected(methods)
+                self.connected(methods, is_emulated)
             }
             (Body::Reply { reply, has_more }, Stage::Connected(_))
                 if frame.request_id == self.commands_request =>
@@ -296,18 +306,18 @@ impl<'a> Connection<'a> {
     }
 
     /// The daemon has accepted the producer: offers it all data sources.
-    fn connected(&mut self, methods: Methods) -> Result<(), End> {
+    fn connected(&mut self, methods: Methods, is_emulated: bool) -> Result<(), End> {
         let outbox = Arc::new(Outbox::new(Arc::clone(&self.shared.waker)));
         let service = Arc::new(RemoteService {
             outbox: Arc::clone(&outbox),
         });
-        let (calls, thread) = Calls::start(service, self.first)?;
+        let (calls, thread) = Calls::start(service, self.first, self.options.stall_limit)?;
         self.calls_thread = Some(thread);
         self.stage = Stage::Connected(Connected {
             methods,
             outbox,
             calls,
-            has_memory: false,
+            memory: Memory::None { is_emulated },
         });
         self.shared.set_connected();
         Ok(())
@@ -319,18 +329,26 @@ impl<'a> Connection<'a> {
         };
         let passed = match command {
             Command::SetUpTracing { page_size_kib } => {
-                if connected.has_memory {
-                    return Err(refused("the daemon has given memory twice"));
-                }
-                let fd = self.socket.take_descriptor();
-                let fd = fd.ok_or_else(|| refused("the daemon has given no memory"))?;
                 let page_bytes = page_size_kib.saturating_mul(1024) as usize;
-                let shared = SharedFd::attach(fd, page_bytes).map_err(refused)?;
-                let memory = ProducerMemory::attach(&shared).map_err(refused)?;
-                connected
-                    .outbox
-                    .set_page_count(memory.geometry().page_count());
-                connected.has_memory = true;
+                let memory = match connected.memory {
+                    Memory::None { is_emulated: false } => {
+                        let fd = self.requests.socket.take_descriptor();
+                        let fd = fd.ok_or_else(|| refused("the daemon has given no memory"))?;
+                        let shared = SharedFd::attach(fd, page_bytes).map_err(refused)?;
+                        connected.memory = Memory::Shared;
+                        ProducerMemory::attach(&shared).map_err(refused)?
+                    }
+                    Memory::None { is_emulated: true } => {
+                        let (memory, emulated) =
+                            EmulatedMemory::new(page_bytes).map_err(refused)?;
+                        connected.memory = Memory::Emulated(emulated);
+                        memory
+                    }
+                    Memory::Shared | Memory::Emulated(_) => {
+                        return Err(refused("the daemon has given memory twice"));
+                    }
+                };
+                connected.outbox.set_geometry(memory.geometry());
                 connected.calls.use_memory(memory)
             }
             command => connected.calls.command(command),
@@ -341,96 +359,41 @@ impl<'a> Connection<'a> {
 
     /// Sends what is in the outbox.
     fn send_items(&mut self) -> Result<(), End> {
-        let Stage::Connected(connected) = &self.stage else {
+        let Stage::Connected(connected) = &mut self.stage else {
             return Ok(());
         };
-        let mut items = mem::take(&mut self.items);
-        let is_in_time = connected.outbox.take(&mut items);
-        let methods = connected.methods.clone();
-        if !items.is_empty() {
+        if connected.is_paused(&self.requests.socket) {
+            return Ok(());
+        }
+        let is_in_time = connected.outbox.take(&mut self.batch);
+        if !self.batch.is_empty() {
             self.last_items = Instant::now();
         }
-        for item in items.drain(..) {
-            self.send_item(&methods, &item);
-        }
-        self.items = items;
-        if is_in_time && self.socket.unsent_bytes() <= UNSENT_MAX_BYTES {
+        let Connected {
+            methods, memory, ..
+        } = connected;
+        self.requests.queue(methods, &self.batch, memory);
+        self.batch.clear();
+        if is_in_time && self.requests.socket.unsent_bytes() <= UNSENT_MAX_BYTES {
             Ok(())
         } else {
             Err(refused("the daemon has not read for too long"))
         }
     }
 
-    fn send_item(&mut self, methods: &Methods, item: &Item) {
-        let (method, request) = match item {
-            Item::Commit(commit) => {
-                producer_port::commit_data(commit, |request| {
-                    self.invoke(methods, Method::CommitData, request, false);
-                });
-                return;
-            }
-            Item::FlushDone(flush) => (Method::CommitData, producer_port::flush_done(*flush)),
-            Item::RegisterWriter(writer, target) => (
-                Method::RegisterTraceWriter,
-                producer_port::register_trace_writer(*writer, *target),
-            ),
-            Item::UnregisterWriter(writer) => (
-                Method::UnregisterTraceWriter,
-                producer_port::unregister_trace_writer(*writer),
-            ),
-            Item::Started(instance) => (
-                Method::NotifyDataSourceStarted,
-                producer_port::notify_started(*instance),
-            ),
-            Item::Stopped(instance) => (
-                Method::NotifyDataSourceStopped,
-                producer_port::notify_stopped(*instance),
-            ),
-            Item::RegisterDataSource(descriptor) => (
-                Method::RegisterDataSource,
-                producer_port::register_data_source(descriptor),
-            ),
-            Item::UpdateDataSource(descriptor) => (
-                Method::UpdateDataSource,
-                producer_port::update_data_source(descriptor),
-            ),
-            Item::UnregisterDataSource(name) => (
-                Method::UnregisterDataSource,
-                producer_port::unregister_data_source(name),
-            ),
-            Item::ActivateTriggers(names) => (
-                Method::ActivateTriggers,
-                producer_port::activate_triggers(names),
-            ),
-        };
-        self.invoke(methods, method, &request, false);
-    }
-
-    /// Invokes a method, unless the daemon does not have it. Returns the number of the request.
-    fn invoke(&mut self, methods: &Methods, method: Method, args: &[u8], wants_reply: bool) -> u64 {
-        self.last_request += 1;
-        if let Some(method_id) = methods.id(method) {
-            let body = Body::Invoke {
-                service_id: methods.service_id(),
-                method_id,
-                args,
-                drops_reply: !wants_reply,
-            };
-            self.send(self.last_request, body);
-        }
-        self.last_request
-    }
-
-    fn send(&mut self, request_id: u64, body: Body<'_>) {
-        let frame = Frame { request_id, body };
-        self.socket.queue(|stream| frame.append_to(stream));
-    }
-
-    /// Sends what writers have committed. The daemon reads the rest in the shared memory.
+    /// Sends what writers have committed. The daemon reads the rest in the shared memory; over a
+    /// network, it gets the rest as well.
     fn send_rest(&mut self) {
         let limit = Instant::now() + CLOSE_LIMIT;
+        // Writers must be known before their chunks are scraped.
+        if self.send_items().is_ok()
+            && let Stage::Connected(connected) = &mut self.stage
+            && let Memory::Emulated(memory) = &mut connected.memory
+        {
+            self.requests.scrape(&connected.methods, memory);
+        }
         while self.send_items().is_ok()
-            && matches!(self.socket.send(), Ok(false))
+            && matches!(self.requests.socket.send(), Ok(false))
             && Instant::now() < limit
         {
             thread::sleep(LOOK_PERIOD);

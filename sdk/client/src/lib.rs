@@ -14,15 +14,20 @@
 //! Each connection is a realm of its own, with its own memory. When it ends, its realm ends, and the
 //! next connection begins with nothing. So no writer can mix two memories.
 
-mod back_off; // how long to wait until the next attempt
+mod options; // how to connect
 mod trust; // which daemons may see what is traced
 mod outbox; // what waits to be sent
 mod shared; // what the thread shares with the application
 mod remote_service; // the daemon, as the producer sees it
+mod back_off; // how long to wait until the next attempt
+mod socket_watch; // notices that a daemon has made its socket
+mod memory; // the memory that writers use
+mod requests; // puts what waits into frames
 mod calls; // what the daemon tells the producer to do, on a thread of its own
 mod connection; // one connection, from the first byte to its end
 mod client; // connects, again and again
 
-pub use client::{Client, ClientError, Options};
+pub use client::{Client, ClientError};
+pub use options::Options;
 pub use shared::ClientState;
 pub use tracezero_ipc::address::{Address, AddressError};

@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::outbox::Waker;
+use crate::socket_watch::SocketWatch;
 
 /// The state of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,20 +84,27 @@ impl Shared {
         self.has_changed.notify_all();
     }
 
-    /// Waits for a time, or until the client is dropped.
-    pub(crate) fn sleep(&self, time: Duration) {
+    /// Waits for a time, or until the client is dropped. Returns true if it has stopped waiting
+    /// because `watch` has noticed a socket.
+    pub(crate) fn sleep(&self, time: Duration, watch: Option<&SocketWatch>) -> bool {
         let end = Instant::now() + time;
         while let Some(rest) = end.checked_duration_since(Instant::now())
             && !rest.is_zero()
             && !self.is_closing()
         {
-            let mut fds = [PollFd::from_borrowed_fd(self.waker.as_fd(), PollFlags::IN)];
+            let waker = self.waker.as_fd();
+            let watched = watch.map_or(waker, |watch| watch.as_fd());
+            let mut fds = [waker, watched].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             let timeout = Timespec::try_from(rest).unwrap_or_default();
             // If it fails, the next attempt comes early.
             if poll(&mut fds, Some(&timeout)).is_err() {
-                return;
+                return false;
             }
             self.waker.reset();
+            if watch.is_some_and(SocketWatch::was_made) {
+                return true;
+            }
         }
+        false
     }
 }

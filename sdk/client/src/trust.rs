@@ -1,7 +1,9 @@
 //! Which daemons may see what is traced.
 //!
 //! A daemon gets all packets, and shares memory with this process. In a folder that everybody can
-//! write to, such as `/tmp`, anybody can put a socket.
+//! write to, such as `/tmp`, anybody can put a socket. Nobody knows who listens at an address of a
+//! network, so this module is not asked: no such address is a default, and whoever names one trusts
+//! it.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -21,7 +23,7 @@ pub(crate) fn is_trusted(address: &Address, daemon_uid: u32, trusted_uids: &[u32
     }
     match address {
         Address::Path(path) => is_reserved_for(path, daemon_uid).unwrap_or(false),
-        Address::Abstract(_) => false,
+        Address::Abstract(_) | Address::Network(_) => false,
     }
 }
 

@@ -14,14 +14,14 @@ pub const PRODUCER_SOCKET_VARIABLE: &str = "PERFETTO_PRODUCER_SOCK_NAME";
 /// The folder of the sockets of a daemon that the system has started.
 const SYSTEM_FOLDER: &str = "/run/perfetto";
 
-/// The address of a Unix socket.
+/// The address of a Unix socket, or of a host and port of a network.
 ///
 /// ```
 /// use tracezero_ipc::address::Address;
 ///
 /// assert_eq!("/run/traced".parse(), Ok(Address::Path("/run/traced".into())));
 /// assert_eq!("@traced".parse(), Ok(Address::Abstract("traced".into())));
-/// assert!("127.0.0.1:32278".parse::<Address>().is_err());
+/// assert_eq!("[::1]:32278".parse(), Ok(Address::Network("[::1]:32278".into())));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -29,9 +29,11 @@ pub enum Address {
     Path(PathBuf),
     /// A name that is in no folder. It is written with an `@` before it.
     Abstract(OsString),
+    /// A host and a TCP port, `host:port` or `[address]:port`.
+    Network(String),
 }
 
-/// An address that names no Unix socket.
+/// An address that names no socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddressError {
@@ -42,8 +44,8 @@ pub enum AddressError {
         /// The address.
         address: String,
     },
-    /// The address is one of a network, which is not supported.
-    Network {
+    /// The address is one between virtual machines, which is not supported.
+    Vsock {
         /// The address.
         address: String,
     },
@@ -52,16 +54,17 @@ pub enum AddressError {
 impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => {
-                f.write_str("the address of the socket is empty; give a path or `@name`")
-            }
+            Self::Empty => f.write_str(
+                "the address of the socket is empty; give a path, `@name` or `host:port`",
+            ),
             Self::TooLong { address } => write!(
                 f,
                 "the address {address:?} is longer than the 108 bytes of a Unix socket"
             ),
-            Self::Network { address } => write!(
+            Self::Vsock { address } => write!(
                 f,
-                "the address {address:?} is one of a network; only Unix sockets are supported"
+                "the address {address:?} is one between virtual machines, which is not supported; \
+                 give the path of a Unix socket, `@name` or `host:port`"
             ),
         }
     }
@@ -76,7 +79,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// If the environment variable names no Unix socket.
+    /// If the environment variable names no socket.
     pub fn of_producers() -> Result<Self, AddressError> {
         match env::var(PRODUCER_SOCKET_VARIABLE) {
             Ok(address) if !address.is_empty() => address.parse(),
@@ -87,11 +90,12 @@ impl Address {
         }
     }
 
-    /// Returns the address as the system takes it.
-    pub(crate) fn to_unix(&self) -> rustix::io::Result<SocketAddrUnix> {
+    /// Returns the address of a Unix socket as the system takes it; `None` for a network.
+    pub(crate) fn to_unix(&self) -> Option<rustix::io::Result<SocketAddrUnix>> {
         match self {
-            Self::Path(path) => SocketAddrUnix::new(path),
-            Self::Abstract(name) => SocketAddrUnix::new_abstract_name(name.as_bytes()),
+            Self::Path(path) => Some(SocketAddrUnix::new(path)),
+            Self::Abstract(name) => Some(SocketAddrUnix::new_abstract_name(name.as_bytes())),
+            Self::Network(_) => None,
         }
     }
 }
@@ -105,16 +109,17 @@ impl std::str::FromStr for Address {
         let address = match text.strip_prefix('@') {
             None | Some("") if matches!(text, "" | "@") => return Err(AddressError::Empty),
             Some(name) => Self::Abstract(name.into()),
-            None if text.starts_with("vsock://")
-                || text.rsplit_once(':').is_some_and(|(_, port)| is_port(port)) =>
-            {
-                return Err(AddressError::Network { address: owned() });
+            None if text.starts_with("vsock://") => {
+                return Err(AddressError::Vsock { address: owned() });
+            }
+            None if text.rsplit_once(':').is_some_and(|(_, port)| is_port(port)) => {
+                Self::Network(owned())
             }
             None => Self::Path(text.into()),
         };
         match address.to_unix() {
-            Ok(_) => Ok(address),
-            Err(_) => Err(AddressError::TooLong { address: owned() }),
+            Some(Ok(_)) | None => Ok(address),
+            Some(Err(_)) => Err(AddressError::TooLong { address: owned() }),
         }
     }
 }
@@ -124,6 +129,7 @@ impl fmt::Display for Address {
         match self {
             Self::Path(path) => path.display().fmt(f),
             Self::Abstract(name) => write!(f, "@{}", name.display()),
+            Self::Network(address) => f.write_str(address),
         }
     }
 }
@@ -134,9 +140,10 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_perfetto_reads_them() {
-        let network =
-            |text: &str| matches!(text.parse::<Address>(), Err(AddressError::Network { .. }));
-        assert!(network("127.0.0.1:1") && network("[::1]:32278") && network("vsock://2:3"));
+        let network = |text: &str| text.parse() == Ok(Address::Network(text.into()));
+        assert!(network("127.0.0.1:1") && network("[::1]:32278") && network("localhost:1"));
+        let error = "vsock://2:3".parse::<Address>().unwrap_err();
+        assert!(matches!(error, AddressError::Vsock { .. }), "{error}");
         assert_eq!("a:b".parse(), Ok(Address::Path("a:b".into())));
         assert_eq!("@a:1".parse(), Ok(Address::Abstract("a:1".into())));
     }

@@ -3,13 +3,14 @@
 use std::fmt;
 
 use protozero::{DecodeError, HeapBuffered, Writer};
-use tracezero_core::commit::{ChunkToMove, ChunkToPatch, CommitRequest};
+use tracezero_core::commit::{ChunkToMove, ChunkToPatch};
 use tracezero_core::coordination::{
     BufferExhaustedPolicy, DataSourceDescriptor as Descriptor, FlushFlags,
 };
-use tracezero_core::ids::{BufferId, FlushId, InstanceId, WriterId};
+use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
 use tracezero_core::protos::DataSourceConfigDecoder;
 use tracezero_core::protos::data_source_config::BufferExhaustedPolicy as WirePolicy;
+use tracezero_core::shm::{ChunkPlace, PacketsWord};
 
 use crate::protos::get_async_command_response::Cmd;
 use crate::protos::initialize_connection_request::ProducerSmbScrapingMode;
@@ -28,6 +29,9 @@ pub const SERVICE: &str = "ProducerPort";
 /// The payload of commits in one frame, in bytes. Less than a frame may have, because the size is
 /// estimated.
 const COMMIT_BYTES: usize = 100 * 1024;
+
+/// The size of a chunk's header, in bytes.
+const CHUNK_HEADER_BYTES: usize = 8;
 
 /// The most patches in one entry of a commit: daemons apply no more.
 const PATCHES_MAX: usize = 1024;
@@ -291,19 +295,23 @@ pub fn flush_done(flush: FlushId) -> Vec<u8> {
     })
 }
 
-/// Encodes [`Method::CommitData`]. Calls `each` with the requests, in order: one, or several if the
-/// commit is too large for a frame.
-pub fn commit_data(request: &CommitRequest, mut each: impl FnMut(&[u8])) {
+/// Encodes [`Method::CommitData`] for chunks. Calls `each` with the requests, in order: one, or
+/// several if the commit is too large for a frame.
+pub fn commit_moves(chunks_to_move: &[ChunkToMove], mut each: impl FnMut(&[u8])) {
     /// The largest size of an encoded move.
     const MOVE_BYTES: usize = 20;
-    for moves in request.chunks_to_move.chunks(COMMIT_BYTES / MOVE_BYTES) {
+    for moves in chunks_to_move.chunks(COMMIT_BYTES / MOVE_BYTES) {
         each(&encoded::<CommitDataRequest<'_>>(|out| {
             for chunk in moves {
                 write_move(chunk, out);
             }
         }));
     }
-    for patched in &request.chunks_to_patch {
+}
+
+/// Encodes [`Method::CommitData`] for patches. Calls `each` with the requests, in order.
+pub fn commit_patches(chunks_to_patch: &[ChunkToPatch], mut each: impl FnMut(&[u8])) {
+    for patched in chunks_to_patch {
         let mut parts = patched.patches.chunks(PATCHES_MAX).peekable();
         while let Some(patches) = parts.next() {
             let has_more = patched.has_more_patches || parts.peek().is_some();
@@ -312,6 +320,45 @@ pub fn commit_data(request: &CommitRequest, mut each: impl FnMut(&[u8])) {
             }));
         }
     }
+}
+
+/// A chunk of memory that the daemon cannot map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkData<'a> {
+    /// Where the chunk is in the producer's memory.
+    pub place: ChunkPlace,
+    /// The trace buffer for its packets.
+    pub target_buffer: BufferId,
+    /// The writer of the chunk.
+    pub writer_id: WriterId,
+    /// The position of the chunk in the writer's sequence.
+    pub chunk_id: ChunkId,
+    /// The fragment count and flags.
+    pub packets: PacketsWord,
+    /// The bytes behind the header.
+    pub payload: &'a [u8],
+    /// False if the writer goes on writing to the chunk, so that its last fragment is not finished.
+    pub is_complete: bool,
+}
+
+/// Encodes [`Method::CommitData`] with the bytes of a chunk.
+#[must_use]
+pub fn commit_chunk_data(chunk: &ChunkData<'_>) -> Vec<u8> {
+    // As in the memory: the id, the writer, and the count with the flags.
+    let mut data = Vec::with_capacity(CHUNK_HEADER_BYTES + chunk.payload.len());
+    data.extend_from_slice(&chunk.chunk_id.0.to_le_bytes());
+    data.extend_from_slice(&chunk.writer_id.0.to_le_bytes());
+    data.extend_from_slice(&chunk.packets.bits().to_le_bytes());
+    data.extend_from_slice(chunk.payload);
+    encoded::<CommitDataRequest<'_>>(|out| {
+        out.add_chunks_to_move(|out| {
+            out.set_page(chunk.place.page_index);
+            out.set_chunk(chunk.place.chunk_index.into());
+            out.set_target_buffer(chunk.target_buffer.0.into());
+            out.set_data(&data);
+            out.set_chunk_incomplete(!chunk.is_complete);
+        });
+    })
 }
 
 fn write_move(chunk: &ChunkToMove, out: &mut CommitDataRequest<'_>) {
@@ -496,21 +543,47 @@ mod tests {
             patches: vec![patch; 2 * PATCHES_MAX + 1],
             has_more_patches: false,
         };
-        let request = CommitRequest {
-            chunks_to_move: vec![chunk; 20_000],
-            chunks_to_patch: vec![patched; 2],
-        };
-        let (mut moves, mut patches, mut finished) = (0, 0, 0);
-        commit_data(&request, |bytes| {
+        let mut moves = 0;
+        commit_moves(&vec![chunk; 20_000], |bytes| {
+            assert!(bytes.len() + 64 < FRAME_MAX_BYTES);
+            moves += CommitDataRequestDecoder::new(bytes)
+                .chunks_to_move()
+                .count();
+        });
+        let (mut patches, mut finished) = (0, 0);
+        commit_patches(&[patched.clone(), patched], |bytes| {
             assert!(bytes.len() + 64 < FRAME_MAX_BYTES);
             let decoded = CommitDataRequestDecoder::new(bytes);
-            moves += decoded.chunks_to_move().count();
             for patched in decoded.chunks_to_patch().map(Result::unwrap) {
                 patches += patched.patches().count();
                 finished += usize::from(patched.has_more_patches() == Ok(Some(false)));
             }
         });
         assert_eq!((moves, patches, finished), (20_000, 4098, 2));
+    }
+
+    #[test]
+    fn the_bytes_of_a_chunk_begin_with_its_header() {
+        let chunk = ChunkData {
+            place: ChunkPlace {
+                page_index: 3,
+                chunk_index: 2,
+            },
+            target_buffer: BufferId(7),
+            writer_id: WriterId(0x0506),
+            chunk_id: ChunkId(0x0102_0304),
+            packets: PacketsWord::from_bits(0x0809),
+            payload: b"payload",
+            is_complete: false,
+        };
+        let bytes = commit_chunk_data(&chunk);
+        let decoded = CommitDataRequestDecoder::new(&bytes);
+        let moved = decoded.chunks_to_move().next().unwrap().unwrap();
+        let numbers = (moved.page(), moved.chunk(), moved.target_buffer());
+        assert_eq!(numbers, (Ok(Some(3)), Ok(Some(2)), Ok(Some(7))));
+        let data: &[u8] = b"\x04\x03\x02\x01\x06\x05\x09\x08payload";
+        assert_eq!(moved.data(), Ok(Some(data)));
+        assert_eq!(moved.chunk_incomplete(), Ok(Some(true)));
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -13,6 +15,9 @@ use rustix::net::{
 
 use crate::address::Address;
 use crate::frame::{FrameReader, FrameTooLong};
+
+/// The longest wait for an address of a network to answer.
+const NETWORK_LIMIT: Duration = Duration::from_secs(5);
 
 /// A connected, non-blocking socket.
 ///
@@ -48,16 +53,37 @@ pub struct Peer {
 }
 
 impl Socket {
-    /// Connects to a daemon, without waiting.
+    /// Connects to a daemon. Waits only for a network.
     ///
     /// # Errors
     ///
     /// If nobody listens, or the daemon has too many connections that it has not accepted.
     pub fn connect(address: &Address) -> io::Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        net::connect(&fd, &address.to_unix()?)?;
-        Ok(Self::of_stream(fd))
+        match address.to_unix() {
+            Some(unix) => {
+                let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+                let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+                net::connect(&fd, &unix?)?;
+                Ok(Self::of_stream(fd))
+            }
+            None => Self::connect_network(&address.to_string()),
+        }
+    }
+
+    fn connect_network(address: &str) -> io::Result<Self> {
+        let mut failure = io::Error::from(io::ErrorKind::NotFound);
+        for address in address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, NETWORK_LIMIT) {
+                Ok(stream) => {
+                    stream.set_nonblocking(true)?;
+                    // Answers to the daemon are small, and it waits for them.
+                    stream.set_nodelay(true)?;
+                    return Ok(Self::of_stream(stream.into()));
+                }
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
     }
 
     /// Uses a stream that is connected already, and non-blocking.

@@ -72,6 +72,11 @@ impl DataSourceState {
         self.name
     }
 
+    /// Returns the schema of the packets, a serialized `FileDescriptorSet`; may be empty.
+    pub(super) const fn descriptors(&self) -> &'static [u8] {
+        self.descriptors
+    }
+
     /// Returns the index of the entry for this data source and `slot` in a thread's table of
     /// writers.
     #[inline(always)]

@@ -44,6 +44,13 @@ impl ProcessProducer {
     pub fn set_arbiter(&self, arbiter: &Arc<Arbiter>) {
         self.arbiter.get_or_init(|| Arc::downgrade(arbiter));
     }
+
+    /// Returns the schema of an instance's packets, a serialized `FileDescriptorSet`. Empty if the
+    /// data source has none, or if there is no such instance.
+    #[must_use]
+    pub fn descriptors(&self, id: InstanceId) -> &'static [u8] {
+        REGISTRY.lock().descriptors((self.realm, id))
+    }
 }
 
 impl Producer for ProcessProducer {

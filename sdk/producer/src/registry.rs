@@ -213,6 +213,12 @@ impl Registry {
         }
     }
 
+    /// Returns the schema of an instance's packets; empty if there is none.
+    pub(super) fn descriptors(&self, id: (Realm, InstanceId)) -> &'static [u8] {
+        let instance = self.instances.get(&id);
+        instance.map_or(&[], |instance| instance.data_source.descriptors())
+    }
+
     /// Returns the data source's value for an instance.
     pub(super) fn instance(&self, id: (Realm, InstanceId)) -> Option<Arc<dyn AnyInstance>> {
         self.instances.get(&id)?.instance.clone()

@@ -1,6 +1,7 @@
 //! A daemon with sockets of its own, and recordings by the command `perfetto`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -48,18 +49,36 @@ pub fn wait_until(mut is_true: impl FnMut() -> bool) {
 pub struct Machine {
     programs: PathBuf,
     folder: Folder,
+    /// Where producers connect.
+    producer_socket: String,
     traced: Child,
 }
 
 impl Machine {
     /// Starts a daemon. `None` if the programs are missing.
     pub fn start() -> Option<Self> {
-        let programs = programs()?;
         let folder = Folder::empty();
-        let traced = traced(&programs, &folder);
+        let producer_socket = folder.file("producer").display().to_string();
+        Self::start_at(folder, producer_socket)
+    }
+
+    /// Starts a daemon that listens for producers on a port of the network, so that it cannot share
+    /// memory with them. `None` if the programs are missing.
+    pub fn start_on_network() -> Option<Self> {
+        // Nobody else takes the port in the meantime: the system gives others first.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        drop(listener);
+        Self::start_at(Folder::empty(), address)
+    }
+
+    fn start_at(folder: Folder, producer_socket: String) -> Option<Self> {
+        let programs = programs()?;
+        let traced = traced(&programs, &folder, &producer_socket);
         Some(Self {
             programs,
             folder,
+            producer_socket,
             traced,
         })
     }
@@ -68,7 +87,7 @@ impl Machine {
     pub fn restart(&mut self) {
         self.traced.kill().unwrap();
         self.traced.wait().unwrap();
-        self.traced = traced(&self.programs, &self.folder);
+        self.traced = traced(&self.programs, &self.folder, &self.producer_socket);
     }
 
     /// Sends a signal to the daemon.
@@ -78,10 +97,7 @@ impl Machine {
 
     /// Returns what the daemon knows of its producers.
     pub fn query(&self) -> String {
-        let output = command(&self.programs, &self.folder, "perfetto")
-            .arg("--query")
-            .output()
-            .unwrap();
+        let output = self.perfetto().arg("--query").output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -95,7 +111,8 @@ impl Machine {
     /// Starts a recording with a configuration in text format.
     pub fn record(&self, name: &str, config: &str) -> Recording {
         let path = self.folder.file(name);
-        let mut perfetto = command(&self.programs, &self.folder, "perfetto")
+        let mut perfetto = self
+            .perfetto()
             .args(["--txt", "-c", "-", "-o"])
             .arg(&path)
             .stdin(Stdio::piped())
@@ -106,6 +123,12 @@ impl Machine {
         input.write_all(config.as_bytes()).unwrap();
         drop(input);
         Recording { perfetto, path }
+    }
+
+    fn perfetto(&self) -> Command {
+        let mut perfetto = Command::new(self.programs.join("perfetto"));
+        perfetto.env("PERFETTO_CONSUMER_SOCK_NAME", self.folder.file("consumer"));
+        perfetto
     }
 
     /// Starts a program that connects to the daemon.
@@ -120,7 +143,7 @@ impl Machine {
                 "--nocapture",
             ])
             .env(KIND, kind)
-            .env("PERFETTO_PRODUCER_SOCK_NAME", self.folder.file("producer"))
+            .env("PERFETTO_PRODUCER_SOCK_NAME", &self.producer_socket)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -137,19 +160,13 @@ impl Drop for Machine {
     }
 }
 
-fn command(programs: &Path, folder: &Folder, program: &str) -> Command {
-    let mut command = Command::new(programs.join(program));
-    command
-        .env("PERFETTO_PRODUCER_SOCK_NAME", folder.file("producer"))
-        .env("PERFETTO_CONSUMER_SOCK_NAME", folder.file("consumer"));
-    command
-}
-
-fn traced(programs: &Path, folder: &Folder) -> Child {
+fn traced(programs: &Path, folder: &Folder, producer_socket: &str) -> Child {
     for socket in ["producer", "consumer"] {
         let _ = fs::remove_file(folder.file(socket));
     }
-    let traced = command(programs, folder, "traced")
+    let traced = Command::new(programs.join("traced"))
+        .env("PERFETTO_PRODUCER_SOCK_NAME", producer_socket)
+        .env("PERFETTO_CONSUMER_SOCK_NAME", folder.file("consumer"))
         .stderr(Stdio::null())
         .spawn()
         .unwrap();

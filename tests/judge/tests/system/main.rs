@@ -8,4 +8,6 @@
 mod machine; // the daemon and the command
 mod programs; // programs that record
 mod recordings; // what the traces have
+mod schemas; // data sources with a schema of their own
+mod network; // a daemon that cannot share memory
 mod restarts; // daemons and programs that are killed

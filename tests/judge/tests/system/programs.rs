@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fmt, io, process, thread};
 
+use tracezero::protos::track_event::Type;
 use tracezero::{
-    DataSourceConfig, InMemorySession, System, TraceConfig, TrackEventConfig, enabled, instant,
-    span,
+    DataSource as _, DataSourceConfig, InMemorySession, System, TraceConfig, TrackEventConfig,
+    data_source, enabled, instant, span,
 };
 
+use self::schema::TrackEventExt as _;
 use crate::machine::wait_until;
 
 /// The environment variable that says what the program does.
@@ -27,13 +29,14 @@ pub const INSTANTS: u64 = 100;
 type Work = fn(&System);
 
 /// A program does what the function of this name says.
-const KINDS: [(&str, Work); 6] = [
+const KINDS: [(&str, Work); 7] = [
     ("spans", three_threads_with_spans),
     ("sleepers", threads_that_sleep),
     ("both", a_session_of_its_own),
     ("ticks", ticks_for_ever),
     ("fast", at_full_speed),
     ("forks", forks_in_a_packet),
+    ("samples", samples_of_an_own_schema),
 ];
 
 /// The program.
@@ -109,6 +112,43 @@ fn threads_that_sleep(_: &System) {
         }
         say("done");
     });
+}
+
+mod schema {
+    protozero::include_protos!("memory");
+}
+
+/// A data source whose schema the trace must have.
+struct Samples;
+data_source!(
+    Samples,
+    "com.example.samples",
+    protozero::include_descriptor_set!("memory")
+);
+
+/// The number of samples.
+pub const SAMPLES: u64 = 1000;
+
+fn samples_of_an_own_schema(_: &System) {
+    Samples::register();
+    wait_until(Samples::is_enabled);
+    for index in 0..SAMPLES {
+        Samples::trace(|cx| {
+            let now = cx.now_ns();
+            cx.packet(|packet| {
+                packet.set_timestamp(now);
+                packet.track_event(|event| {
+                    event.set_type(Type::INSTANT);
+                    event.set_name("sample");
+                    event.memory_sample(|sample| {
+                        sample.set_virtual_kb(index).set_resident_kb(1);
+                    });
+                });
+            });
+        });
+    }
+    say("done");
+    wait_for_line();
 }
 
 /// Has a session of its own beside that of the daemon.

@@ -1,0 +1,115 @@
+//! The memory of a connection, from which writers get their chunks.
+//!
+//! A daemon on this machine maps it, too. Nobody can map it over a network, so commits carry the
+//! bytes. The writers write as always: the thread that sends does what the daemon would do. It reads
+//! each chunk that a commit names, and frees it. At a flush, it also reads the chunks that are being
+//! written.
+
+use std::collections::HashMap;
+
+use tracezero_core::commit::ChunkToMove;
+use tracezero_core::ids::{BufferId, WriterId};
+use tracezero_core::shm::{
+    ChunkPlace, Geometry, MemoryError, PageWord, ProducerMemory, ServiceMemory, shared_memory,
+};
+use tracezero_ipc::producer_port::ChunkData;
+
+/// The size of emulated memory, in bytes, as in Perfetto.
+const EMULATED_BYTES: usize = 1 << 20;
+
+/// The memory of a connection.
+#[derive(Debug)]
+pub(crate) enum Memory {
+    /// The daemon has not said how large pages are.
+    None {
+        /// True if the daemon cannot share memory with this process.
+        is_emulated: bool,
+    },
+    /// The daemon maps it, too.
+    Shared,
+    Emulated(EmulatedMemory),
+}
+
+/// The daemon's part of memory that the daemon cannot map.
+#[derive(Debug)]
+pub(crate) struct EmulatedMemory {
+    memory: ServiceMemory,
+    /// The buffer of each registered writer.
+    writers: HashMap<WriterId, BufferId>,
+    /// The payload of the chunk that was scraped last.
+    payload: Vec<u8>,
+}
+
+impl EmulatedMemory {
+    /// Creates the memory, with pages of the size that the daemon has chosen.
+    pub(crate) fn new(page_size_bytes: usize) -> Result<(ProducerMemory, Self), MemoryError> {
+        let (producer, memory) = shared_memory(Geometry::new(EMULATED_BYTES, page_size_bytes)?)?;
+        let emulated = Self {
+            memory,
+            writers: HashMap::new(),
+            payload: Vec::new(),
+        };
+        Ok((producer, emulated))
+    }
+
+    pub(crate) fn register_writer(&mut self, writer_id: WriterId, target_buffer: BufferId) {
+        self.writers.insert(writer_id, target_buffer);
+    }
+
+    pub(crate) fn unregister_writer(&mut self, writer_id: WriterId) {
+        self.writers.remove(&writer_id);
+    }
+
+    /// Reads a chunk that a writer has completed, and frees it.
+    pub(crate) fn take(&self, chunk: &ChunkToMove, send: impl FnOnce(&ChunkData<'_>)) {
+        let place = ChunkPlace {
+            page_index: chunk.page_index,
+            chunk_index: chunk.chunk_index,
+        };
+        // The arbiter commits each chunk once, after it was completed.
+        let Ok(readable) = self.memory.acquire_for_reading(place) else {
+            return;
+        };
+        send(&ChunkData {
+            place,
+            target_buffer: chunk.target_buffer,
+            writer_id: readable.writer_id(),
+            chunk_id: readable.chunk_id(),
+            packets: readable.packets(),
+            payload: readable.payload(),
+            is_complete: true,
+        });
+        // Dropping the chunk frees it.
+    }
+
+    /// Reads the finished packets of all chunks that are in use.
+    pub(crate) fn scrape(&mut self, mut send: impl FnMut(&ChunkData<'_>)) {
+        for page_index in 0..self.memory.lent_page_count() {
+            let word = self.memory.page_word(page_index);
+            let mut used_chunks = word.map_or(0, PageWord::used_mask);
+            while used_chunks != 0 {
+                let chunk_index = used_chunks.trailing_zeros() as u8;
+                used_chunks &= used_chunks - 1;
+                let place = ChunkPlace {
+                    page_index,
+                    chunk_index,
+                };
+                let Some(scraped) = self.memory.scrape(place, &mut self.payload) else {
+                    continue;
+                };
+                let Some(target_buffer) = self.writers.get(&scraped.writer_id) else {
+                    continue;
+                };
+                send(&ChunkData {
+                    place,
+                    target_buffer: *target_buffer,
+                    writer_id: scraped.writer_id,
+                    chunk_id: scraped.chunk_id,
+                    packets: scraped.packets,
+                    payload: &self.payload,
+                    is_complete: scraped.is_complete,
+                });
+            }
+        }
+    }
+}
