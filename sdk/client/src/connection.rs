@@ -348,6 +348,8 @@ impl<'a> Connection<'a> {
                         return Err(refused("the daemon has given memory twice"));
                     }
                 };
+                // The outbox and this thread exchange their batches.
+                self.batch.reserve(memory.geometry());
                 connected.outbox.set_geometry(memory.geometry());
                 connected.calls.use_memory(memory)
             }

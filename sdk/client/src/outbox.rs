@@ -9,23 +9,35 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
-use tracezero_core::commit::{ChunkToMove, ChunkToPatch, CommitRequest, RingProgress};
+use tracezero_core::commit::{ChunkToMove, CommitRequest, Patch, RingProgress};
 use tracezero_core::coordination::DataSourceDescriptor;
-use tracezero_core::ids::{BufferId, FlushId, InstanceId, WriterId};
-use tracezero_core::shm::Geometry;
+use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
+use tracezero_core::shm::{CHUNKS_PER_PAGE_MAX, Geometry};
 use tracezero_core::small_map::SmallMap;
+use tracezero_ipc::producer_port::PatchedChunk;
 
-/// The maximum number of items that wait, apart from commits. A daemon that leaves so many unread has
-/// stopped for long, and the connection ends.
-const ITEMS_MAX: usize = 1 << 16;
+/// The maximum number of items that wait: more than the patches for all chunks of the largest memory.
+/// A thread that leaves so many has stopped for long, and the connection ends.
+const ITEMS_MAX: usize = 1 << 18;
+
+/// The number of patches for each chunk that a new queue has room for. A packet has a patch for each
+/// nested message that is open at the end of the chunk.
+const PATCHES_PER_CHUNK: usize = 2;
 
 /// Something to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
-    /// The next chunks and patches of the batch.
-    Commit {
-        move_count: usize,
-        patched_count: usize,
+    /// The next chunks of the batch.
+    Moves {
+        count: usize,
+    },
+    /// The next patches of the batch, which are for one chunk.
+    Patches {
+        writer_id: WriterId,
+        chunk_id: ChunkId,
+        target_buffer: BufferId,
+        count: usize,
+        has_more_patches: bool,
     },
     FlushDone(FlushId),
     RegisterWriter(WriterId, BufferId),
@@ -78,16 +90,18 @@ const STATE_PERIOD_BYTES: usize = 32 * 1024;
 pub(crate) struct Batch {
     items: Vec<Item>,
     moves: Vec<ChunkToMove>,
-    /// The first `patched_len` are part of the batch. The others are empty, and keep their memory.
-    patched: Vec<ChunkToPatch>,
-    patched_len: usize,
+    patches: Vec<Patch>,
+    /// The last item with chunks, if only patches follow it. It also gets the chunks that come next:
+    /// a daemon applies patches to chunks that it already has, so a chunk may overtake a patch.
+    open_moves: Option<usize>,
 }
 
-/// A part of a batch, in order.
+/// A part of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
     Item(&'a Item),
-    Commit(&'a [ChunkToMove], &'a [ChunkToPatch]),
+    Moves(&'a [ChunkToMove]),
+    Patches(PatchedChunk<'a>),
 }
 
 impl Batch {
@@ -97,15 +111,22 @@ impl Batch {
 
     /// Returns what is to be sent, in order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
-        let (mut moves, mut patched) = (&self.moves[..], &self.patched[..]);
+        let (mut moves, mut patches) = (&self.moves[..], &self.patches[..]);
         self.items.iter().map(move |item| match *item {
-            Item::Commit {
-                move_count,
-                patched_count,
-            } => Part::Commit(
-                moves.split_off(..move_count).unwrap_or_default(),
-                patched.split_off(..patched_count).unwrap_or_default(),
-            ),
+            Item::Moves { count } => Part::Moves(moves.split_off(..count).unwrap_or_default()),
+            Item::Patches {
+                writer_id,
+                chunk_id,
+                target_buffer,
+                count,
+                has_more_patches,
+            } => Part::Patches(PatchedChunk {
+                writer_id,
+                chunk_id,
+                target_buffer,
+                patches: patches.split_off(..count).unwrap_or_default(),
+                has_more_patches,
+            }),
             ref item => Part::Item(item),
         })
     }
@@ -113,43 +134,44 @@ impl Batch {
     pub(crate) fn clear(&mut self) {
         self.items.clear();
         self.moves.clear();
-        for entry in &mut self.patched[..self.patched_len] {
-            entry.patches.clear();
-        }
-        self.patched_len = 0;
+        self.patches.clear();
+        self.open_moves = None;
     }
 
-    /// Adds a commit. Commits that follow each other become one: patches are applied behind all
-    /// chunks of a commit, so a chunk may follow a patch.
+    /// Makes room for as many chunks as the memory has, and a few patches for each.
+    pub(crate) fn reserve(&mut self, geometry: Geometry) {
+        let chunks = geometry.page_count() as usize * usize::from(CHUNKS_PER_PAGE_MAX);
+        self.items.reserve(chunks);
+        self.moves.reserve(chunks);
+        self.patches.reserve(chunks * PATCHES_PER_CHUNK);
+    }
+
+    fn push(&mut self, item: Item) {
+        self.items.push(item);
+        self.open_moves = None;
+    }
+
     fn add(&mut self, request: &CommitRequest) {
-        if !matches!(self.items.last(), Some(Item::Commit { .. })) {
-            self.items.push(Item::Commit {
-                move_count: 0,
-                patched_count: 0,
-            });
-        }
-        if let Some(Item::Commit {
-            move_count,
-            patched_count,
-        }) = self.items.last_mut()
-        {
-            *move_count += request.chunks_to_move.len();
-            *patched_count += request.chunks_to_patch.len();
-        }
-        self.moves.extend_from_slice(&request.chunks_to_move);
-        for patched in &request.chunks_to_patch {
-            match self.patched.get_mut(self.patched_len) {
-                Some(spare) => {
-                    let mut patches = mem::take(&mut spare.patches);
-                    patches.extend_from_slice(&patched.patches);
-                    *spare = ChunkToPatch {
-                        patches,
-                        ..*patched
-                    };
-                }
-                None => self.patched.push(patched.clone()),
+        if !request.chunks_to_move.is_empty() {
+            let new = request.chunks_to_move.len();
+            let open = self.open_moves.and_then(|index| self.items.get_mut(index));
+            if let Some(Item::Moves { count }) = open {
+                *count += new;
+            } else {
+                self.open_moves = Some(self.items.len());
+                self.items.push(Item::Moves { count: new });
             }
-            self.patched_len += 1;
+            self.moves.extend_from_slice(&request.chunks_to_move);
+        }
+        for patched in &request.chunks_to_patch {
+            self.items.push(Item::Patches {
+                writer_id: patched.writer_id,
+                chunk_id: patched.chunk_id,
+                target_buffer: patched.target_buffer,
+                count: patched.patches.len(),
+                has_more_patches: patched.has_more_patches,
+            });
+            self.patches.extend_from_slice(&patched.patches);
         }
     }
 }
@@ -202,6 +224,7 @@ impl Outbox {
     pub(crate) fn set_geometry(&self, geometry: Geometry) {
         let mut state = self.state.lock();
         // Each page has at least one chunk.
+        state.waiting.reserve(geometry);
         state.wake_at_chunks = (geometry.page_count() as usize / 2).max(1);
         state.state_period_chunks = STATE_PERIOD_BYTES.div_ceil(geometry.page_size_bytes());
     }
@@ -235,7 +258,7 @@ impl Outbox {
         if state.is_closed {
             return;
         }
-        state.waiting.items.push(item);
+        state.waiting.push(item);
         state.is_asleep = false;
         drop(state);
         self.waker.wake();
@@ -279,8 +302,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use tracezero_core::commit::Patch;
-    use tracezero_core::ids::ChunkId;
+    use tracezero_core::commit::ChunkToPatch;
 
     use super::*;
 
@@ -304,20 +326,31 @@ mod tests {
     }
 
     fn patch(chunk_id: u32, count: usize) -> CommitRequest {
-        let patch = Patch {
-            offset_bytes: 4,
-            data: [0x80, 0x80, 0x80, 0],
-        };
         CommitRequest {
             chunks_to_move: Vec::new(),
             chunks_to_patch: vec![ChunkToPatch {
                 writer_id: WriterId(1),
                 chunk_id: ChunkId(chunk_id),
                 target_buffer: BufferId(1),
-                patches: vec![patch; count],
+                patches: vec![LENGTH; count],
                 has_more_patches: false,
             }],
         }
+    }
+
+    const LENGTH: Patch = Patch {
+        offset_bytes: 4,
+        data: [0x80, 0x80, 0x80, 0],
+    };
+
+    fn patched(chunk_id: u32, patches: &[Patch]) -> Part<'_> {
+        Part::Patches(PatchedChunk {
+            writer_id: WriterId(1),
+            chunk_id: ChunkId(chunk_id),
+            target_buffer: BufferId(1),
+            patches,
+            has_more_patches: false,
+        })
     }
 
     fn take(outbox: &Outbox) -> Batch {
@@ -347,18 +380,34 @@ mod tests {
         outbox.push(Item::UnregisterWriter(WriterId(1)));
         outbox.commit(&patch(1, 2));
         outbox.commit(&chunk(4));
-        let moves = |pages: [u32; 2]| pages.map(|page| chunk(page).chunks_to_move[0]);
+        outbox.commit(&chunk(5));
+        let moves = |pages: &[u32]| -> Vec<ChunkToMove> {
+            let chunks = pages.iter().map(|page| chunk(*page).chunks_to_move[0]);
+            chunks.collect()
+        };
         let batch = take(&outbox);
-        let patched = patch(1, 2).chunks_to_patch;
         let expected = [
-            Part::Commit(&moves([1, 2]), &[]),
+            Part::Moves(&moves(&[1, 2])),
             Part::Item(&Item::FlushDone(FlushId(1))),
-            Part::Commit(&moves([3, 0])[..1], &[]),
+            Part::Moves(&moves(&[3])),
             Part::Item(&Item::UnregisterWriter(WriterId(1))),
-            Part::Commit(&moves([4, 0])[..1], &patched),
+            patched(1, &[LENGTH; 2]),
+            Part::Moves(&moves(&[4, 5])),
         ];
         assert_eq!(batch.parts().collect::<Vec<_>>(), expected);
         assert!(take(&outbox).is_empty());
+    }
+
+    #[test]
+    fn chunks_may_overtake_patches_and_nothing_else() {
+        let outbox = outbox();
+        outbox.commit(&chunk(1));
+        outbox.commit(&patch(7, 1));
+        outbox.commit(&chunk(1));
+        let batch = take(&outbox);
+        let moves = [chunk(1).chunks_to_move[0]; 2];
+        let expected = [Part::Moves(&moves), patched(7, &[LENGTH])];
+        assert_eq!(batch.parts().collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -366,13 +415,11 @@ mod tests {
         let outbox = outbox();
         let mut batch = Batch::default();
         for round in 0..4 {
-            outbox.commit(&patch(round, 1 + round as usize % 2));
+            let count = 1 + round as usize % 2;
+            outbox.commit(&patch(round, count));
             assert!(outbox.take(&mut batch));
-            let expected = patch(round, 1 + round as usize % 2).chunks_to_patch;
-            assert_eq!(
-                batch.parts().collect::<Vec<_>>(),
-                [Part::Commit(&[], &expected)]
-            );
+            let expected = [patched(round, &[LENGTH; 2][..count])];
+            assert_eq!(batch.parts().collect::<Vec<_>>(), expected);
             batch.clear();
         }
     }

@@ -1,6 +1,6 @@
 //! The requests of a connection: puts each item of the outbox into frames.
 
-use tracezero_core::commit::{ChunkToMove, ChunkToPatch};
+use tracezero_core::commit::ChunkToMove;
 use tracezero_ipc::producer_port::{self, ChunkData, Method, Methods};
 use tracezero_ipc::socket::Socket;
 use tracezero_ipc::wire::{Body, Frame};
@@ -39,19 +39,18 @@ impl Requests {
     pub(crate) fn queue(&mut self, methods: &Methods, batch: &Batch, memory: &mut Memory) {
         for part in batch.parts() {
             match part {
-                Part::Commit(moves, patched) => self.commit(methods, moves, patched, memory),
+                Part::Moves(moves) => self.move_chunks(methods, moves, memory),
+                Part::Patches(patched) => {
+                    producer_port::commit_patches(&patched, |request| {
+                        self.tell(methods, Method::CommitData, request);
+                    });
+                }
                 Part::Item(item) => self.queue_item(methods, item, memory),
             }
         }
     }
 
-    fn commit(
-        &mut self,
-        methods: &Methods,
-        moves: &[ChunkToMove],
-        patched: &[ChunkToPatch],
-        memory: &Memory,
-    ) {
+    fn move_chunks(&mut self, methods: &Methods, moves: &[ChunkToMove], memory: &Memory) {
         if let Memory::Emulated(memory) = memory {
             for chunk in moves {
                 memory.take(chunk, |data| self.commit_data(methods, data));
@@ -61,15 +60,12 @@ impl Requests {
                 self.tell(methods, Method::CommitData, request);
             });
         }
-        producer_port::commit_patches(patched, |request| {
-            self.tell(methods, Method::CommitData, request);
-        });
     }
 
     fn queue_item(&mut self, methods: &Methods, item: &Item, memory: &mut Memory) {
         match item {
-            // `Batch::parts` makes parts of commits.
-            Item::Commit { .. } => {}
+            // Other parts of a batch.
+            Item::Moves { .. } | Item::Patches { .. } => {}
             Item::FlushDone(flush) => {
                 // The daemon scrapes shared memory itself.
                 if let Memory::Emulated(memory) = memory {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use protozero::{DecodeError, HeapBuffered, Writer};
-use tracezero_core::commit::{ChunkToMove, ChunkToPatch};
+use tracezero_core::commit::{ChunkToMove, Patch};
 use tracezero_core::coordination::{
     BufferExhaustedPolicy, DataSourceDescriptor as Descriptor, FlushFlags,
 };
@@ -309,16 +309,35 @@ pub fn commit_moves(chunks_to_move: &[ChunkToMove], mut each: impl FnMut(&[u8]))
     }
 }
 
-/// Encodes [`Method::CommitData`] for patches. Calls `each` with the requests, in order.
-pub fn commit_patches(chunks_to_patch: &[ChunkToPatch], mut each: impl FnMut(&[u8])) {
-    for patched in chunks_to_patch {
-        let mut parts = patched.patches.chunks(PATCHES_MAX).peekable();
-        while let Some(patches) = parts.next() {
-            let has_more = patched.has_more_patches || parts.peek().is_some();
-            each(&encoded::<CommitDataRequest<'_>>(|out| {
-                write_patches(patched, patches, has_more, out);
-            }));
-        }
+/// Patches for one chunk, which the daemon applies to its copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PatchedChunk<'a> {
+    /// The writer of the chunk.
+    pub writer_id: WriterId,
+    /// The position of the chunk in the writer's sequence.
+    pub chunk_id: ChunkId,
+    /// The trace buffer that the chunk went to.
+    pub target_buffer: BufferId,
+    /// The patches, in the order of their offsets in the chunk.
+    pub patches: &'a [Patch],
+    /// True if more patches for this chunk follow in a later commit.
+    pub has_more_patches: bool,
+}
+
+/// Encodes [`Method::CommitData`] for patches. Calls `each` with the requests, in order: one, or
+/// several if there are more patches than a daemon applies at once.
+pub fn commit_patches(patched: &PatchedChunk<'_>, mut each: impl FnMut(&[u8])) {
+    let mut parts = patched.patches.chunks(PATCHES_MAX).peekable();
+    while let Some(patches) = parts.next() {
+        let has_more_patches = patched.has_more_patches || parts.peek().is_some();
+        each(&encoded::<CommitDataRequest<'_>>(|out| {
+            let part = PatchedChunk {
+                patches,
+                has_more_patches,
+                ..*patched
+            };
+            write_patches(&part, out);
+        }));
     }
 }
 
@@ -369,23 +388,18 @@ fn write_move(chunk: &ChunkToMove, out: &mut CommitDataRequest<'_>) {
     });
 }
 
-fn write_patches(
-    patched: &ChunkToPatch,
-    patches: &[tracezero_core::commit::Patch],
-    has_more: bool,
-    out: &mut CommitDataRequest<'_>,
-) {
+fn write_patches(patched: &PatchedChunk<'_>, out: &mut CommitDataRequest<'_>) {
     out.add_chunks_to_patch(|out| {
         out.set_target_buffer(patched.target_buffer.0.into());
         out.set_writer_id(patched.writer_id.0.into());
         out.set_chunk_id(patched.chunk_id.0);
-        for patch in patches {
+        for patch in patched.patches {
             out.add_patches(|out| {
                 out.set_offset(patch.offset_bytes.into());
                 out.set_data(&patch.data);
             });
         }
-        out.set_has_more_patches(has_more);
+        out.set_has_more_patches(patched.has_more_patches);
     });
 }
 
@@ -498,9 +512,6 @@ fn instances(
 
 #[cfg(test)]
 mod tests {
-    use tracezero_core::commit::Patch;
-    use tracezero_core::ids::ChunkId;
-
     use super::*;
     use crate::frame::FRAME_MAX_BYTES;
     use crate::protos::CommitDataRequestDecoder;
@@ -536,11 +547,11 @@ mod tests {
             offset_bytes: u16::MAX,
             data: [0x80; 4],
         };
-        let patched = ChunkToPatch {
+        let patched = PatchedChunk {
             writer_id: WriterId::MAX,
             chunk_id: ChunkId(u32::MAX),
             target_buffer: BufferId(u16::MAX),
-            patches: vec![patch; 2 * PATCHES_MAX + 1],
+            patches: &vec![patch; 2 * PATCHES_MAX + 1],
             has_more_patches: false,
         };
         let mut moves = 0;
@@ -551,7 +562,7 @@ mod tests {
                 .count();
         });
         let (mut patches, mut finished) = (0, 0);
-        commit_patches(&[patched.clone(), patched], |bytes| {
+        commit_patches(&patched, |bytes| {
             assert!(bytes.len() + 64 < FRAME_MAX_BYTES);
             let decoded = CommitDataRequestDecoder::new(bytes);
             for patched in decoded.chunks_to_patch().map(Result::unwrap) {
@@ -559,7 +570,7 @@ mod tests {
                 finished += usize::from(patched.has_more_patches() == Ok(Some(false)));
             }
         });
-        assert_eq!((moves, patches, finished), (20_000, 4098, 2));
+        assert_eq!((moves, patches, finished), (20_000, 2049, 1));
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub use chunk::{
     ABANDONED_FRAGMENT_SIZE, FRAGMENT_SIZE_BYTES, PACKET_ROOM_MIN_BYTES, PACKETS_PER_CHUNK_MAX,
     ReadableChunk, WritableChunk, WritableRange,
 };
-pub use layout::{ChunkFlags, ChunkPlace, PacketsWord, PageLayout};
+pub use layout::{CHUNKS_PER_PAGE_MAX, ChunkFlags, ChunkPlace, PacketsWord, PageLayout};
 pub use memory::{
     Geometry, MemoryError, NewChunk, ProducerMemory, ServiceMemory, shared_memory,
     shared_memory_of_file,

@@ -5,9 +5,15 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
+use support::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
 mod machine; // the daemon and the command
 mod programs; // programs that record
 mod recordings; // what the traces have
+mod allocations; // recording allocates nothing
 mod schemas; // data sources with a schema of their own
 mod network; // a daemon that cannot share memory
 mod restarts; // daemons and programs that are killed

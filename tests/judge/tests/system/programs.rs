@@ -13,6 +13,7 @@ use tracezero::{
 };
 
 use self::schema::TrackEventExt as _;
+use crate::allocations::counts_allocations;
 use crate::machine::wait_until;
 
 /// The environment variable that says what the program does.
@@ -29,7 +30,7 @@ pub const INSTANTS: u64 = 100;
 type Work = fn(&System);
 
 /// A program does what the function of this name says.
-const KINDS: [(&str, Work); 7] = [
+const KINDS: [(&str, Work); 8] = [
     ("spans", three_threads_with_spans),
     ("sleepers", threads_that_sleep),
     ("both", a_session_of_its_own),
@@ -37,6 +38,7 @@ const KINDS: [(&str, Work); 7] = [
     ("fast", at_full_speed),
     ("forks", forks_in_a_packet),
     ("samples", samples_of_an_own_schema),
+    ("allocations", |_| counts_allocations()),
 ];
 
 /// The program.
@@ -50,18 +52,23 @@ fn is_a_producer() {
         return ticks_while_enabled();
     }
     let (_, work) = KINDS.iter().find(|(name, _)| *name == kind).unwrap();
-    let system = System::connect().unwrap();
+    let builder = System::builder();
+    let builder = match &*kind {
+        "allocations" => builder.producer_name("small"),
+        _ => builder,
+    };
+    let system = builder.connect().unwrap();
     assert!(system.wait_connected(Duration::from_secs(10)), "{system:?}");
     say("connected");
     work(&system);
 }
 
-fn say(word: &str) {
+pub fn say(word: &str) {
     println!("\n{word}");
 }
 
 /// Waits for a line on the standard input.
-fn wait_for_line() {
+pub fn wait_for_line() {
     io::stdin().read_line(&mut String::new()).unwrap();
 }
 
