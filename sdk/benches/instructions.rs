@@ -3,6 +3,9 @@
 //! ```sh
 //! cargo bench -p tracezero --bench instructions
 //! ```
+//!
+//! With `TRACEZERO_SYSTEM=1`, a daemon records, which runs already and has a session with the events
+//! of the category `bench` and the packets: `ci/instructions.sh` starts both.
 
 #[path = "../../protozero/benches/callgrind/mod.rs"]
 mod callgrind;
@@ -11,10 +14,12 @@ use std::env;
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use tracezero::{
     BufferConfig, DataSource, DataSourceConfig, TraceConfig, TrackEventConfig, data_source,
-    instant, span,
+    enabled, instant, span,
 };
 use tracezero_core::commit::{CommitRequest, LossCount, ServiceEndpoint};
 use tracezero_core::ids::{BufferId, WriterId};
@@ -121,6 +126,9 @@ impl ServiceEndpoint for Idle {
 /// fewer than the second.
 const WARM_UP_EVENTS: u32 = 100;
 
+/// How often the program looks whether the daemon records it.
+const DAEMON_PERIOD: Duration = Duration::from_millis(10);
+
 fn main() -> ExitCode {
     let values = black_box(Values::new());
     callgrind::main(SUBJECTS, |record| {
@@ -134,7 +142,15 @@ fn main() -> ExitCode {
             Some(_) => config.crash_safe(),
             None => config,
         };
-        let session = config.record_in_memory().expect("a session");
+        // The environment connects the process to the daemon.
+        let by_daemon = env::var_os("TRACEZERO_SYSTEM").is_some();
+        let session = (!by_daemon).then(|| config.record_in_memory().expect("a session"));
+        if by_daemon {
+            Packets::register();
+            while !(enabled!("bench") && Packets::is_enabled()) {
+                thread::sleep(DAEMON_PERIOD);
+            }
+        }
         let geometry = Geometry::new(4096, 4096).expect("one page");
         let (memory, _service) = shared_memory(geometry).expect("a page");
         let arbiter = Arbiter::new(memory, Arc::new(Idle), ArbiterConfig::default());
