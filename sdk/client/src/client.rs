@@ -15,6 +15,7 @@ use crate::back_off::BackOff;
 use crate::connection::Connection;
 use crate::options::Options;
 use crate::outbox::Waker;
+use crate::process_exit;
 use crate::shared::{ClientState, Shared};
 use crate::socket_watch::SocketWatch;
 
@@ -75,6 +76,7 @@ impl Client {
         let of_thread = Arc::clone(&shared);
         let work = move || run(&of_thread, &options, first);
         let thread = own_thread::spawn("tracezero-system", work)?;
+        process_exit::watch(&shared);
         inside.make_permanent();
         Ok(Self {
             shared,
@@ -162,7 +164,7 @@ fn wait_for_callbacks(shared: &Shared, thread: &JoinHandle<()>) {
         shared.sleep(CALLBACK_PERIOD, None);
     }
     let limit = Instant::now() + DROP_LIMIT / 2;
-    while !thread.is_finished() && Instant::now() < limit {
+    while !thread.is_finished() && !shared.is_exiting() && Instant::now() < limit {
         std::thread::sleep(CALLBACK_PERIOD);
     }
 }

@@ -185,6 +185,10 @@ impl<'a> Connection<'a> {
         }
         if let Stage::Connected(connected) = mem::replace(&mut self.stage, Stage::Binding) {
             connected.outbox.close();
+            if self.shared.is_exiting() {
+                // Else the thread of the calls would disconnect the realm, and call the application.
+                mem::forget(connected.calls);
+            }
         }
         end
     }

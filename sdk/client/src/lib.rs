@@ -25,6 +25,7 @@ mod memory; // the memory that writers use
 mod requests; // puts what waits into frames
 mod calls; // what the daemon tells the producer to do, on a thread of its own
 mod connection; // one connection, from the first byte to its end
+mod process_exit; // sends what connections have before the process exits
 mod client; // connects, again and again
 
 pub use client::{Client, ClientError};

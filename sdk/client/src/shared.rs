@@ -35,6 +35,8 @@ pub enum ClientState {
 pub(crate) struct Shared {
     pub(crate) waker: Arc<Waker>,
     is_closing: AtomicBool,
+    /// True if the process is about to exit: then no code of the application is called any more.
+    is_exiting: AtomicBool,
     state: Mutex<ClientState>,
     has_changed: Condvar,
 }
@@ -44,6 +46,7 @@ impl Shared {
         Self {
             waker: Arc::new(waker),
             is_closing: AtomicBool::new(false),
+            is_exiting: AtomicBool::new(false),
             state: Mutex::new(ClientState::Connecting),
             has_changed: Condvar::new(),
         }
@@ -68,6 +71,18 @@ impl Shared {
         // Relaxed: as in `is_closing`.
         self.is_closing.store(true, Ordering::Relaxed);
         self.waker.wake();
+    }
+
+    /// Makes the thread send what it has, and end, because the process exits.
+    pub(crate) fn begin_exiting(&self) {
+        // Relaxed: as in `is_closing`.
+        self.is_exiting.store(true, Ordering::Relaxed);
+        self.begin_closing();
+    }
+
+    pub(crate) fn is_exiting(&self) -> bool {
+        // Relaxed: as in `is_closing`.
+        self.is_exiting.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_closing(&self) -> bool {

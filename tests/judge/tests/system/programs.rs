@@ -30,7 +30,7 @@ pub const INSTANTS: u64 = 100;
 type Work = fn(&System);
 
 /// A program does what the function of this name says.
-const KINDS: [(&str, Work); 8] = [
+const KINDS: [(&str, Work); 9] = [
     ("spans", three_threads_with_spans),
     ("sleepers", threads_that_sleep),
     ("both", a_session_of_its_own),
@@ -38,6 +38,7 @@ const KINDS: [(&str, Work); 8] = [
     ("fast", at_full_speed),
     ("forks", forks_in_a_packet),
     ("samples", samples_of_an_own_schema),
+    ("exits", exits_at_once),
     ("allocations", |_| counts_allocations()),
 ];
 
@@ -187,6 +188,15 @@ fn ticks_while_enabled() {
     }
     say("done");
     wait_for_line();
+}
+
+/// Ends without dropping the connection, as soon as it has recorded.
+fn exits_at_once(_: &System) {
+    wait_until(|| enabled!("test"));
+    for index in 0..INSTANTS {
+        instant!("test", "tick", index);
+    }
+    process::exit(0);
 }
 
 fn ticks_for_ever(_: &System) {

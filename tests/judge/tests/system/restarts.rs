@@ -7,6 +7,7 @@ use judge::{ExtraSchema, Options, Value, Verdict, judge_with};
 use rustix::process::Signal;
 
 use crate::machine::{Machine, judged};
+use crate::programs::INSTANTS;
 use crate::recordings::EVERYTHING;
 
 /// The number of times that the daemon or a program is killed.
@@ -67,6 +68,35 @@ fn what_a_killed_program_has_recorded_is_in_the_trace() {
     let trace = recording.finish();
     let verdict = judged(&trace);
     assert!(verdict.events_named("tick").count() > KILLS * 10);
+}
+
+/// Lets programs record and exit at once, ten times.
+#[track_caller]
+fn exits_lose_nothing(machine: &Machine) {
+    const PROGRAMS: usize = 10;
+    let recording = machine.record("exits.pftrace", EVERYTHING);
+    for _ in 0..PROGRAMS {
+        machine.program("exits").wait();
+    }
+    let verdict = judged(&recording.finish());
+    let ticks = verdict.events_named("tick").count();
+    assert_eq!(ticks, PROGRAMS * INSTANTS as usize);
+}
+
+#[test]
+fn a_program_that_exits_at_once_loses_nothing() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    exits_lose_nothing(&machine);
+}
+
+#[test]
+fn a_program_that_exits_at_once_loses_nothing_over_the_network() {
+    let Some(machine) = Machine::start_on_network() else {
+        return;
+    };
+    exits_lose_nothing(&machine);
 }
 
 #[test]
