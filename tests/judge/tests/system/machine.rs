@@ -10,7 +10,7 @@ use judge::{ExtraSchema, Loss, Options, Verdict, judge_with};
 use rustix::process::{Pid, Signal, kill_process};
 use support::Folder;
 
-use crate::programs::{BY_ENVIRONMENT, KIND};
+use crate::programs::{BY_ENVIRONMENT, KIND, NAME};
 
 /// The longest time that a step of a test takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -110,6 +110,11 @@ impl Machine {
 
     /// Starts a program that connects to the daemon.
     pub fn program(&self, kind: &str) -> Program {
+        self.program_called("program", kind)
+    }
+
+    /// Starts a program that connects to the daemon under a name.
+    pub fn program_called(&self, name: &str, kind: &str) -> Program {
         let by_environment = (kind == BY_ENVIRONMENT).then_some(("TRACEZERO_SYSTEM", "1"));
         let mut child = Command::new(env::current_exe().unwrap())
             .envs(by_environment)
@@ -120,6 +125,7 @@ impl Machine {
                 "--nocapture",
             ])
             .env(KIND, kind)
+            .env(NAME, name)
             .env("PERFETTO_PRODUCER_SOCK_NAME", self.folder.file("producer"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -7,5 +7,6 @@
 
 mod machine; // the daemon and the command
 mod programs; // programs that record
+mod packets; // packets of the programs' own data sources
 mod recordings; // what the traces have
 mod restarts; // daemons and programs that are killed

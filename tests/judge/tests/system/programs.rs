@@ -13,8 +13,15 @@ use tracezero::{
 
 use crate::machine::wait_until;
 
+mod packets; // packets of a data source of the program
+
+pub use self::packets::NUMBERS;
+
 /// The environment variable that says what the program does.
 pub const KIND: &str = "TRACEZERO_TEST_PRODUCER";
+
+/// The environment variable with the name of the producer.
+pub const NAME: &str = "TRACEZERO_TEST_PRODUCER_NAME";
 
 /// The kind of a program that does not connect by itself.
 pub const BY_ENVIRONMENT: &str = "environment";
@@ -27,13 +34,14 @@ pub const INSTANTS: u64 = 100;
 type Work = fn(&System);
 
 /// A program does what the function of this name says.
-const KINDS: [(&str, Work); 6] = [
+const KINDS: [(&str, Work); 7] = [
     ("spans", three_threads_with_spans),
     ("sleepers", threads_that_sleep),
     ("both", a_session_of_its_own),
     ("ticks", ticks_for_ever),
     ("fast", at_full_speed),
     ("forks", forks_in_a_packet),
+    ("late numbers", packets::numbers_of_a_late_data_source),
 ];
 
 /// The program.
@@ -47,7 +55,8 @@ fn is_a_producer() {
         return ticks_while_enabled();
     }
     let (_, work) = KINDS.iter().find(|(name, _)| *name == kind).unwrap();
-    let system = System::connect().unwrap();
+    let name = env::var(NAME).unwrap();
+    let system = System::builder().producer_name(name).connect().unwrap();
     assert!(system.wait_connected(Duration::from_secs(10)), "{system:?}");
     say("connected");
     work(&system);
