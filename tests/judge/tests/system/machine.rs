@@ -203,6 +203,25 @@ pub struct Program {
 }
 
 impl Program {
+    /// Returns the number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns the size of the shared memory that the daemon has given, in bytes. 0 if it has given
+    /// none.
+    pub fn shared_memory_bytes(&self) -> u64 {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.id())).unwrap();
+        let sizes = maps.lines().filter(|line| line.contains("perfetto_shmem"));
+        let sizes = sizes.map(|line| {
+            let range = line.split_whitespace().next().unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let [start, end] = [start, end].map(|it| u64::from_str_radix(it, 16).unwrap());
+            end - start
+        });
+        sizes.sum()
+    }
+
     /// Reads lines until the program has said `word`.
     #[track_caller]
     pub fn wait_for(&mut self, word: &str) {

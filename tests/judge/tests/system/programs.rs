@@ -15,7 +15,7 @@ use crate::machine::wait_until;
 
 mod packets; // packets of a data source of the program
 
-pub use self::packets::NUMBERS;
+pub use self::packets::{NUMBERS, PAYLOAD_BYTES, payload};
 
 /// The environment variable that says what the program does.
 pub const KIND: &str = "TRACEZERO_TEST_PRODUCER";
@@ -34,7 +34,7 @@ pub const INSTANTS: u64 = 100;
 type Work = fn(&System);
 
 /// A program does what the function of this name says.
-const KINDS: [(&str, Work); 7] = [
+const KINDS: [(&str, Work); 8] = [
     ("spans", three_threads_with_spans),
     ("sleepers", threads_that_sleep),
     ("both", a_session_of_its_own),
@@ -42,6 +42,7 @@ const KINDS: [(&str, Work); 7] = [
     ("fast", at_full_speed),
     ("forks", forks_in_a_packet),
     ("late numbers", packets::numbers_of_a_late_data_source),
+    ("payloads", packets::payloads_of_all_sizes),
 ];
 
 /// The program.
