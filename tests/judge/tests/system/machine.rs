@@ -1,5 +1,6 @@
 //! A daemon with sockets of its own, and recordings by the command `perfetto`.
 
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -186,13 +187,15 @@ pub fn judged(trace: &[u8]) -> Verdict {
         ..Options::default()
     };
     let verdict = judge_with(trace, &ExtraSchema::new(), options).unwrap();
-    let mut losses = verdict.losses.iter();
     // The daemon's buffer reports a loss before the first packet of each sequence.
-    let is_first = |loss: &&Loss| {
-        let mut packets = verdict.packets[..loss.packet].iter();
-        !packets.any(|packet| packet.trusted_packet_sequence_id() == loss.sequence_id)
-    };
-    assert!(losses.all(|loss| is_first(&loss)), "{:?}", verdict.losses);
+    let mut firsts = HashMap::new();
+    for (index, packet) in verdict.packets.iter().enumerate() {
+        let sequence_id = packet.trusted_packet_sequence_id();
+        firsts.entry(sequence_id).or_insert(index);
+    }
+    let mut losses = verdict.losses.iter();
+    let is_first = |loss: &Loss| firsts[&loss.sequence_id] == loss.packet;
+    assert!(losses.all(is_first), "{:?}", verdict.losses);
     verdict
 }
 

@@ -33,14 +33,20 @@ pub const INSTANTS: u64 = 100;
 
 type Work = fn(&System);
 
+/// The number of threads that live for a moment.
+pub const SHORT_LIVES: u64 = 10_000;
+/// The number of events of each of them.
+pub const EVENTS_OF_A_LIFE: u64 = 5;
+
 /// A program does what the function of this name says.
-const KINDS: [(&str, Work); 8] = [
+const KINDS: [(&str, Work); 9] = [
     ("spans", three_threads_with_spans),
     ("sleepers", threads_that_sleep),
     ("both", a_session_of_its_own),
     ("ticks", ticks_for_ever),
     ("fast", at_full_speed),
     ("forks", forks_in_a_packet),
+    ("short lives", threads_of_five_events),
     ("late numbers", packets::numbers_of_a_late_data_source),
     ("payloads", packets::payloads_of_all_sizes),
 ];
@@ -119,6 +125,30 @@ fn threads_that_sleep(_: &System) {
         }
         say("done");
     });
+}
+
+/// Starts many threads one after the other, a few at once. Each records a few events.
+fn threads_of_five_events(_: &System) {
+    /// The number of threads that are alive at once.
+    const AT_ONCE: u64 = 8;
+
+    wait_until(|| enabled!("test"));
+    let life = |number: u64| {
+        for index in 0..EVENTS_OF_A_LIFE {
+            instant!("test", "of a short life", number, index);
+        }
+    };
+    thread::scope(|scope| {
+        for first in 0..AT_ONCE {
+            scope.spawn(move || {
+                for number in (first..SHORT_LIVES).step_by(AT_ONCE as usize) {
+                    thread::spawn(move || life(number)).join().unwrap();
+                }
+            });
+        }
+    });
+    say("done");
+    wait_for_line();
 }
 
 /// Has a session of its own beside that of the daemon.
