@@ -23,7 +23,7 @@ use tracezero::{
 };
 use tracezero_core::commit::{CommitRequest, LossCount, ServiceEndpoint};
 use tracezero_core::ids::{BufferId, WriterId};
-use tracezero_core::shm::{Geometry, shared_memory};
+use tracezero_core::shm::{Geometry, PageLayout, shared_memory};
 use tracezero_producer::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, TraceWriter};
 
 /// The values that are written; unknown to the compiler.
@@ -153,7 +153,12 @@ fn main() -> ExitCode {
         }
         let geometry = Geometry::new(4096, 4096).expect("one page");
         let (memory, _service) = shared_memory(geometry).expect("a page");
-        let arbiter = Arbiter::new(memory, Arc::new(Idle), ArbiterConfig::default());
+        // The packets fit into one chunk, which nobody takes away.
+        let config = ArbiterConfig {
+            page_layout: Some(PageLayout::One),
+            ..ArbiterConfig::default()
+        };
+        let arbiter = Arbiter::new(memory, Arc::new(Idle), config);
         let mut writer = TraceWriter::new(&arbiter, BufferId(1), BufferExhaustedPolicy::Drop);
         // Does all one-time work first: call sites register, the writer gets chunks.
         writer.write_packet(&values.packet);

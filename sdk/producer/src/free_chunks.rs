@@ -69,7 +69,9 @@ const fn index_of(layout: PageLayout) -> usize {
 impl FreeChunks {
     /// Creates the state of `page_count` free pages.
     ///
-    /// If there are too few pages for shares, all pages are lent whole.
+    /// If there are too few pages for shares, all pages are divided alike, into at least 14 chunks
+    /// together. A writer of a long packet holds two chunks for a moment, and threads that are idle
+    /// hold one each: with few chunks, they would wait for each other in vain.
     pub(super) fn new(page_count: u32, fixed: Option<PageLayout>) -> Self {
         let mut free_pages = PageSet::new(page_count);
         (0..page_count).for_each(|page_index| free_pages.insert(page_index));
@@ -80,7 +82,12 @@ impl FreeChunks {
             with_room: std::array::from_fn(|_| PageSet::new(page_count)),
             pages_of: [0; LAYOUTS],
             share_pages,
-            fixed: fixed.or((share_pages == 0).then_some(PageLayout::One)),
+            fixed: fixed.or(match page_count {
+                ..2 => Some(PageLayout::Fourteen),
+                2..4 => Some(PageLayout::Seven),
+                4..PAGES_PER_SHARE => Some(PageLayout::Four),
+                PAGES_PER_SHARE.. => None,
+            }),
         }
     }
 
@@ -307,13 +314,12 @@ mod tests {
     }
 
     #[test]
-    fn few_pages_are_lent_whole() {
-        let mut memory = Memory::new(7);
-        assert_eq!(
-            memory.take_layout(ChunkSize::Quarter),
-            Some(PageLayout::One)
-        );
-        assert_eq!(memory.drain(ChunkSize::Page), 6);
+    fn few_pages_have_fourteen_chunks() {
+        for (pages, chunks) in [(1, 14), (2, 14), (3, 21), (4, 16), (7, 28)] {
+            for size in [ChunkSize::Page, ChunkSize::Quarter] {
+                assert_eq!(Memory::new(pages).drain(size), chunks, "{pages} pages");
+            }
+        }
     }
 
     /// The table at the head of this file holds after any history.

@@ -6,7 +6,7 @@ mod forms;
 use support::allocations_of;
 use tracezero::{DataSource as _, data_source, enabled};
 
-use self::forms::{FORMS, record_forms};
+use self::forms::{FORMS, OF_TRACKS, record_forms};
 use self::render::TracePacketExt as _;
 use crate::machine::{Machine, wait_until};
 use crate::programs::{say, wait_for_line};
@@ -22,6 +22,7 @@ data_source!(Frames, "com.example.frames");
 /// of the connection are then as long as they get.
 const WARM_UP_ROUNDS: u32 = 20_000;
 const ROUNDS: u32 = 20_000;
+const TRACK_ROUNDS: u32 = 2_000;
 
 /// The smallest memory, so that all of it is in use soon. A ring that overwrites.
 const CONFIG: &str = r#"
@@ -39,10 +40,15 @@ pub fn counts_allocations() {
         record_forms(round);
         record_frame(round);
     }
-    let counts = FORMS.map(|(_, record)| allocations_of(|| (0..ROUNDS).for_each(record)));
-    let counts = counts.iter().map(u64::to_string);
-    let frames = allocations_of(|| (0..ROUNDS / 10).for_each(record_frame));
-    let counts: Vec<String> = counts.chain([frames.to_string()]).collect();
+    OF_TRACKS
+        .iter()
+        .for_each(|(_, record, _)| (0..TRACK_ROUNDS).for_each(record));
+    let forms = FORMS.map(|(_, record)| allocations_of(|| (0..ROUNDS).for_each(record)));
+    let tracks =
+        OF_TRACKS.map(|(_, record, _)| allocations_of(|| (0..TRACK_ROUNDS).for_each(record)));
+    let frames = allocations_of(|| (0..TRACK_ROUNDS).for_each(record_frame));
+    let counts = forms.iter().chain(&tracks).chain([&frames]);
+    let counts: Vec<String> = counts.map(u64::to_string).collect();
     say(&counts.join(" "));
     wait_for_line();
 }
@@ -69,12 +75,17 @@ fn no_form_of_event_allocates_while_the_daemon_records() {
         return;
     };
     let recording = machine.record("allocations.pftrace", CONFIG);
-    let mut program = machine.program("allocations");
+    let mut program = machine.program_called("small", "allocations");
     program.wait_for("connected");
     let counts = program.numbers();
-    let (frames, forms) = counts.split_last().unwrap();
+    let (frames, counts) = counts.split_last().unwrap();
+    let (forms, tracks) = counts.split_at(FORMS.len());
     for ((form, _), count) in FORMS.iter().zip(forms) {
         assert_eq!(*count, 0, "{form}");
+    }
+    // A track or name that is made for one event is on the heap.
+    for ((form, _, per_call), count) in OF_TRACKS.iter().zip(tracks) {
+        assert_eq!(*count, per_call * u64::from(TRACK_ROUNDS), "{form}");
     }
     assert_eq!(*frames, 0, "packets that are longer than a chunk");
     recording.finish();

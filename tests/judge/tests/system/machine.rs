@@ -1,5 +1,6 @@
 //! A daemon with sockets of its own, and recordings by the command `perfetto`.
 
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use judge::{ExtraSchema, Loss, Options, Verdict, judge_with};
 use rustix::process::{Pid, Signal, kill_process};
 use support::Folder;
 
-use crate::programs::{BY_ENVIRONMENT, KIND};
+use crate::programs::{BY_ENVIRONMENT, KIND, NAME};
 
 /// The longest time that a step of a test takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -133,6 +134,11 @@ impl Machine {
 
     /// Starts a program that connects to the daemon.
     pub fn program(&self, kind: &str) -> Program {
+        self.program_called("program", kind)
+    }
+
+    /// Starts a program that connects to the daemon under a name.
+    pub fn program_called(&self, name: &str, kind: &str) -> Program {
         let by_environment = (kind == BY_ENVIRONMENT).then_some(("TRACEZERO_SYSTEM", "1"));
         let mut child = Command::new(env::current_exe().unwrap())
             .envs(by_environment)
@@ -143,6 +149,7 @@ impl Machine {
                 "--nocapture",
             ])
             .env(KIND, kind)
+            .env(NAME, name)
             .env("PERFETTO_PRODUCER_SOCK_NAME", &self.producer_socket)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -197,13 +204,15 @@ pub fn judged(trace: &[u8]) -> Verdict {
         ..Options::default()
     };
     let verdict = judge_with(trace, &ExtraSchema::new(), options).unwrap();
-    let mut losses = verdict.losses.iter();
     // The daemon's buffer reports a loss before the first packet of each sequence.
-    let is_first = |loss: &&Loss| {
-        let mut packets = verdict.packets[..loss.packet].iter();
-        !packets.any(|packet| packet.trusted_packet_sequence_id() == loss.sequence_id)
-    };
-    assert!(losses.all(|loss| is_first(&loss)), "{:?}", verdict.losses);
+    let mut firsts = HashMap::new();
+    for (index, packet) in verdict.packets.iter().enumerate() {
+        let sequence_id = packet.trusted_packet_sequence_id();
+        firsts.entry(sequence_id).or_insert(index);
+    }
+    let mut losses = verdict.losses.iter();
+    let is_first = |loss: &Loss| firsts[&loss.sequence_id] == loss.packet;
+    assert!(losses.all(is_first), "{:?}", verdict.losses);
     verdict
 }
 
@@ -214,6 +223,25 @@ pub struct Program {
 }
 
 impl Program {
+    /// Returns the number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns the size of the shared memory that the daemon has given, in bytes. 0 if it has given
+    /// none.
+    pub fn shared_memory_bytes(&self) -> u64 {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.id())).unwrap();
+        let sizes = maps.lines().filter(|line| line.contains("perfetto_shmem"));
+        let sizes = sizes.map(|line| {
+            let range = line.split_whitespace().next().unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let [start, end] = [start, end].map(|it| u64::from_str_radix(it, 16).unwrap());
+            end - start
+        });
+        sizes.sum()
+    }
+
     /// Reads lines until the program has said `word`.
     #[track_caller]
     pub fn wait_for(&mut self, word: &str) {

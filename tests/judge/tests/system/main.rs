@@ -12,6 +12,7 @@ static ALLOCATOR: Counting = Counting;
 
 mod machine; // the daemon and the command
 mod programs; // programs that record
+mod packets; // packets of the programs' own data sources
 mod recordings; // what the traces have
 mod allocations; // recording allocates nothing
 mod schemas; // data sources with a schema of their own

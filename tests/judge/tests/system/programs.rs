@@ -16,8 +16,15 @@ use self::schema::TrackEventExt as _;
 use crate::allocations::counts_allocations;
 use crate::machine::wait_until;
 
+mod packets; // packets of a data source of the program
+
+pub use self::packets::{NUMBERS, PAYLOAD_BYTES, payload};
+
 /// The environment variable that says what the program does.
 pub const KIND: &str = "TRACEZERO_TEST_PRODUCER";
+
+/// The environment variable with the name of the producer.
+pub const NAME: &str = "TRACEZERO_TEST_PRODUCER_NAME";
 
 /// The kind of a program that does not connect by itself.
 pub const BY_ENVIRONMENT: &str = "environment";
@@ -29,8 +36,13 @@ pub const INSTANTS: u64 = 100;
 
 type Work = fn(&System);
 
+/// The number of threads that live for a moment.
+pub const SHORT_LIVES: u64 = 10_000;
+/// The number of events of each of them.
+pub const EVENTS_OF_A_LIFE: u64 = 5;
+
 /// A program does what the function of this name says.
-const KINDS: [(&str, Work); 9] = [
+const KINDS: &[(&str, Work)] = &[
     ("spans", three_threads_with_spans),
     ("sleepers", threads_that_sleep),
     ("both", a_session_of_its_own),
@@ -40,6 +52,9 @@ const KINDS: [(&str, Work); 9] = [
     ("samples", samples_of_an_own_schema),
     ("exits", exits_at_once),
     ("allocations", |_| counts_allocations()),
+    ("short lives", threads_of_five_events),
+    ("late numbers", packets::numbers_of_a_late_data_source),
+    ("payloads", packets::payloads_of_all_sizes),
 ];
 
 /// The program.
@@ -53,12 +68,8 @@ fn is_a_producer() {
         return ticks_while_enabled();
     }
     let (_, work) = KINDS.iter().find(|(name, _)| *name == kind).unwrap();
-    let builder = System::builder();
-    let builder = match &*kind {
-        "allocations" => builder.producer_name("small"),
-        _ => builder,
-    };
-    let system = builder.connect().unwrap();
+    let name = env::var(NAME).unwrap();
+    let system = System::builder().producer_name(name).connect().unwrap();
     assert!(system.wait_connected(Duration::from_secs(10)), "{system:?}");
     say("connected");
     work(&system);
@@ -155,6 +166,30 @@ fn samples_of_an_own_schema(_: &System) {
             });
         });
     }
+    say("done");
+    wait_for_line();
+}
+
+/// Starts many threads one after the other, a few at once. Each records a few events.
+fn threads_of_five_events(_: &System) {
+    /// The number of threads that are alive at once.
+    const AT_ONCE: u64 = 8;
+
+    wait_until(|| enabled!("test"));
+    let life = |number: u64| {
+        for index in 0..EVENTS_OF_A_LIFE {
+            instant!("test", "of a short life", number, index);
+        }
+    };
+    thread::scope(|scope| {
+        for first in 0..AT_ONCE {
+            scope.spawn(move || {
+                for number in (first..SHORT_LIVES).step_by(AT_ONCE as usize) {
+                    thread::spawn(move || life(number)).join().unwrap();
+                }
+            });
+        }
+    });
     say("done");
     wait_for_line();
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use judge::Verdict;
 
 use crate::machine::{Machine, judged};
-use crate::programs::{BY_ENVIRONMENT, INSTANTS, SPANS};
+use crate::programs::{BY_ENVIRONMENT, EVENTS_OF_A_LIFE, INSTANTS, SHORT_LIVES, SPANS};
 
 /// Records all track events.
 pub const EVERYTHING: &str =
@@ -80,6 +80,34 @@ fn events_of_threads_that_sleep_are_in_the_trace() {
         verdict.events_named("before sleep").count() as u64,
         3 * INSTANTS
     );
+}
+
+#[test]
+fn events_of_ten_thousand_short_threads_are_in_the_trace() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    // The daemon writes the file itself. It cannot send what it knows of so many writers to the
+    // command, which ends with "IPC Frame too large".
+    let config = format!("{EVERYTHING} write_into_file: true file_write_period_ms: 60000");
+    let recording = machine.record("lives.pftrace", &config);
+    let mut program = machine.program("short lives");
+    program.wait_for("done");
+    let verdict = judged(&recording.finish());
+    let mut indices: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for event in verdict.events_named("of a short life") {
+        let [number, index] = ["number", "index"].map(|arg| event.args[arg].as_u64().unwrap());
+        indices.entry(number).or_default().push(index);
+    }
+    assert!(indices.keys().copied().eq(0..SHORT_LIVES));
+    for (number, indices) in indices {
+        assert!(
+            indices.into_iter().eq(0..EVENTS_OF_A_LIFE),
+            "thread {number}"
+        );
+    }
+    program.go_on();
+    program.wait();
 }
 
 #[test]

@@ -168,3 +168,25 @@ fn a_stopped_daemon_delays_no_event() {
         verdict.losses
     );
 }
+
+#[test]
+fn writers_that_wait_lose_nothing_while_the_daemon_is_stopped() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    // Memory that is full long before the daemon goes on.
+    let config = r#"
+        buffers { size_kb: 262144 }
+        data_sources { config {
+            name: "track_event" buffer_exhausted_policy: BUFFER_EXHAUSTED_STALL_THEN_DROP
+        } }
+        producers { producer_name: "program" shm_size_kb: 64 page_size_kb: 4 }
+    "#;
+    let (count, longest, trace) = with_a_stopped_daemon(&machine, config);
+    assert!(
+        longest > STOPPED_FOR / 4,
+        "no event has waited: {longest:?}"
+    );
+    let numbers = numbers_of(&judged(&trace), "fast", "count");
+    assert!(numbers.into_iter().eq(0..count), "{count} events");
+}
