@@ -22,7 +22,7 @@ const ITEMS_MAX: usize = 1 << 18;
 
 /// The number of patches for each chunk that a new queue has room for. A packet has a patch for each
 /// nested message that is open at the end of the chunk.
-const PATCHES_PER_CHUNK: usize = 2;
+const PATCHES_PER_CHUNK: usize = 8;
 
 /// Something to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,10 +138,11 @@ impl Batch {
         self.open_moves = None;
     }
 
-    /// Makes room for as many chunks as the memory has, and a few patches for each.
+    /// Makes room for as many chunks as the memory has, with patches for each. Most of this memory is
+    /// never touched.
     pub(crate) fn reserve(&mut self, geometry: Geometry) {
         let chunks = geometry.page_count() as usize * usize::from(CHUNKS_PER_PAGE_MAX);
-        self.items.reserve(chunks);
+        self.items.reserve(2 * chunks);
         self.moves.reserve(chunks);
         self.patches.reserve(chunks * PATCHES_PER_CHUNK);
     }

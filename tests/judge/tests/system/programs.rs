@@ -29,6 +29,9 @@ pub const NAME: &str = "TRACEZERO_TEST_PRODUCER_NAME";
 /// The kind of a program that does not connect by itself.
 pub const BY_ENVIRONMENT: &str = "environment";
 
+/// The kind of a program whose writers wait long for a daemon that has stopped.
+pub const PATIENT: &str = "fast and patient";
+
 /// The number of spans of each thread.
 pub const SPANS: u64 = 10_000;
 /// The number of instants of a thread that then sleeps.
@@ -48,6 +51,7 @@ const KINDS: &[(&str, Work)] = &[
     ("both", a_session_of_its_own),
     ("ticks", ticks_for_ever),
     ("fast", at_full_speed),
+    (PATIENT, at_full_speed),
     ("forks", forks_in_a_packet),
     ("samples", samples_of_an_own_schema),
     ("exits", exits_at_once),
@@ -69,7 +73,11 @@ fn is_a_producer() {
     }
     let (_, work) = KINDS.iter().find(|(name, _)| *name == kind).unwrap();
     let name = env::var(NAME).unwrap();
-    let system = System::builder().producer_name(name).connect().unwrap();
+    let mut builder = System::builder().producer_name(name);
+    if kind == PATIENT {
+        builder = builder.stall_limit(Duration::from_secs(30));
+    }
+    let system = builder.connect().unwrap();
     assert!(system.wait_connected(Duration::from_secs(10)), "{system:?}");
     say("connected");
     work(&system);

@@ -7,7 +7,7 @@ use judge::{ExtraSchema, Options, Value, Verdict, judge_with};
 use rustix::process::Signal;
 
 use crate::machine::{Machine, judged};
-use crate::programs::INSTANTS;
+use crate::programs::{INSTANTS, PATIENT};
 use crate::recordings::EVERYTHING;
 
 /// The number of times that the daemon or a program is killed.
@@ -121,9 +121,17 @@ fn a_forked_child_records_nothing_and_keeps_no_connection() {
 
 /// Stops the daemon for a while, as a program records at full speed. Returns the number of events
 /// that the program has recorded, the longest time of one, and the trace.
-fn with_a_stopped_daemon(machine: &Machine, config: &str) -> (u64, Duration, Vec<u8>) {
-    let recording = machine.record("stopped.pftrace", config);
-    let mut program = machine.program("fast");
+fn with_a_stopped_daemon(machine: &Machine, kind: &str, policy: &str) -> (u64, Duration, Vec<u8>) {
+    // Memory that is full long before the daemon goes on.
+    let config = format!(
+        r#"
+        buffers {{ size_kb: 262144 }}
+        data_sources {{ config {{ name: "track_event" {policy} }} }}
+        producers {{ producer_name: "program" shm_size_kb: 64 page_size_kb: 4 }}
+        "#
+    );
+    let recording = machine.record("stopped.pftrace", &config);
+    let mut program = machine.program(kind);
     program.wait_for("started");
     machine.signal(Signal::STOP);
     thread::sleep(STOPPED_FOR);
@@ -137,25 +145,18 @@ fn with_a_stopped_daemon(machine: &Machine, config: &str) -> (u64, Duration, Vec
     (count, Duration::from_micros(longest_us), trace)
 }
 
-#[test]
-fn a_stopped_daemon_delays_no_event() {
-    let Some(machine) = Machine::start() else {
-        return;
-    };
-    let (count, longest, trace) = with_a_stopped_daemon(&machine, EVERYTHING);
-    // The machine may be busy.
-    assert!(longest < STOPPED_FOR / 2, "{longest:?}");
+/// Checks that a trace has gaps, and a mark of a loss at each.
+#[track_caller]
+fn assert_losses_are_marked(count: u64, trace: &[u8]) {
     let options = Options {
         allow_unreadable_after_loss: true,
         ..Options::default()
     };
-    let verdict = judge_with(&trace, &ExtraSchema::new(), options).unwrap();
+    let verdict = judge_with(trace, &ExtraSchema::new(), options).unwrap();
     assert_eq!(verdict.unreadable_packets, 0);
     let numbers: Vec<u64> = numbers_of(&verdict, "fast", "count");
-    let gaps = numbers
-        .windows(2)
-        .filter(|pair| pair[0] + 1 != pair[1])
-        .count();
+    let pairs = numbers.windows(2);
+    let gaps = pairs.filter(|pair| pair[0] + 1 != pair[1]).count();
     let dropped = count - numbers.len() as u64;
     assert!(
         dropped > 0 && gaps > 0,
@@ -170,19 +171,36 @@ fn a_stopped_daemon_delays_no_event() {
 }
 
 #[test]
+fn a_stopped_daemon_delays_no_event_that_may_be_dropped() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let policy = "buffer_exhausted_policy: BUFFER_EXHAUSTED_DROP";
+    let (count, longest, trace) = with_a_stopped_daemon(&machine, "fast", policy);
+    // The machine may be busy.
+    assert!(longest < STOPPED_FOR / 2, "{longest:?}");
+    assert_losses_are_marked(count, &trace);
+}
+
+#[test]
+fn a_stopped_daemon_delays_a_thread_for_100_ms_by_default() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let (count, longest, trace) = with_a_stopped_daemon(&machine, "fast", "");
+    // The machine may be busy.
+    let limits = Duration::from_millis(100)..STOPPED_FOR;
+    assert!(limits.contains(&longest), "{longest:?}");
+    assert_losses_are_marked(count, &trace);
+}
+
+#[test]
 fn writers_that_wait_lose_nothing_while_the_daemon_is_stopped() {
     let Some(machine) = Machine::start() else {
         return;
     };
-    // Memory that is full long before the daemon goes on.
-    let config = r#"
-        buffers { size_kb: 262144 }
-        data_sources { config {
-            name: "track_event" buffer_exhausted_policy: BUFFER_EXHAUSTED_STALL_THEN_DROP
-        } }
-        producers { producer_name: "program" shm_size_kb: 64 page_size_kb: 4 }
-    "#;
-    let (count, longest, trace) = with_a_stopped_daemon(&machine, config);
+    let policy = "buffer_exhausted_policy: BUFFER_EXHAUSTED_STALL_THEN_DROP";
+    let (count, longest, trace) = with_a_stopped_daemon(&machine, PATIENT, policy);
     assert!(
         longest > STOPPED_FOR / 4,
         "no event has waited: {longest:?}"
