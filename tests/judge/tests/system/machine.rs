@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use judge::{ExtraSchema, Loss, Options, Verdict, judge_with};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use support::Folder;
 
@@ -139,6 +140,21 @@ impl Machine {
 
     /// Starts a program that connects to the daemon under a name.
     pub fn program_called(&self, name: &str, kind: &str) -> Program {
+        self.program_at(self.producer_socket(), name, kind)
+    }
+
+    /// Returns the daemon's socket for producers.
+    pub fn producer_socket(&self) -> &Path {
+        Path::new(&self.producer_socket)
+    }
+
+    /// Returns the path of a new file or socket.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.file(name)
+    }
+
+    /// Starts a program that connects to a socket under a name.
+    pub fn program_at(&self, socket: &Path, name: &str, kind: &str) -> Program {
         let by_environment = (kind == BY_ENVIRONMENT).then_some(("TRACEZERO_SYSTEM", "1"));
         let mut child = Command::new(env::current_exe().unwrap())
             .envs(by_environment)
@@ -150,7 +166,7 @@ impl Machine {
             ])
             .env(KIND, kind)
             .env(NAME, name)
-            .env("PERFETTO_PRODUCER_SOCK_NAME", &self.producer_socket)
+            .env("PERFETTO_PRODUCER_SOCK_NAME", socket)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -216,6 +232,12 @@ pub fn judged(trace: &[u8]) -> Verdict {
     verdict
 }
 
+/// Returns the number of descriptors of a process.
+pub fn descriptors(process: u32) -> usize {
+    let entries = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    entries.count()
+}
+
 /// A program that records. It is killed in the end.
 pub struct Program {
     child: Child,
@@ -226,6 +248,11 @@ impl Program {
     /// Returns the number of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Returns the number of descriptors of the process.
+    pub fn descriptors(&self) -> usize {
+        descriptors(self.id())
     }
 
     /// Returns the size of the shared memory that the daemon has given, in bytes. 0 if it has given
@@ -245,26 +272,36 @@ impl Program {
     /// Reads lines until the program has said `word`.
     #[track_caller]
     pub fn wait_for(&mut self, word: &str) {
-        let mut line = String::new();
-        while line.trim_end() != word {
-            line.clear();
-            let len = self.output.read_line(&mut line).unwrap();
-            assert!(len > 0, "the program has ended before it said {word:?}");
-        }
+        while self.line(word).trim_end() != word {}
     }
 
     /// Reads the numbers in the next line that is not empty.
     #[track_caller]
     pub fn numbers(&mut self) -> Vec<u64> {
-        let mut line = String::new();
-        while line.trim_end().is_empty() {
-            line.clear();
-            let len = self.output.read_line(&mut line).unwrap();
-            assert!(len > 0, "the program has ended");
+        loop {
+            let line = self.line("numbers");
+            if !line.trim_end().is_empty() {
+                return line
+                    .split_whitespace()
+                    .map(|it| it.parse().unwrap())
+                    .collect();
+            }
         }
-        line.split_whitespace()
-            .map(|it| it.parse().unwrap())
-            .collect()
+    }
+
+    /// Reads the next line of a program that is to say something.
+    #[track_caller]
+    fn line(&mut self, expected: &str) -> String {
+        if self.output.buffer().is_empty() {
+            let output = PollFd::new(self.output.get_ref(), PollFlags::IN);
+            let timeout = Timespec::try_from(PATIENCE).unwrap();
+            let ready = poll(&mut [output], Some(&timeout)).unwrap();
+            assert!(ready > 0, "the program does not say {expected:?}");
+        }
+        let mut line = String::new();
+        let len = self.output.read_line(&mut line).unwrap();
+        assert!(len > 0, "the program has ended before it said {expected:?}");
+        line
     }
 
     /// Lets the program go on, which waits for a line.
@@ -275,7 +312,12 @@ impl Program {
     /// Waits until the program has ended.
     #[track_caller]
     pub fn wait(mut self) {
-        assert!(self.child.wait().unwrap().success());
+        let mut status = None;
+        wait_until(|| {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(status.unwrap().success());
     }
 
     pub fn kill(mut self) {

@@ -10,6 +10,8 @@ use support::Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+mod cut_proxy; // a man in the middle who cuts connections
+mod cuts; // connections that are cut
 mod machine; // the daemon and the command
 mod programs; // programs that record
 mod packets; // packets of the programs' own data sources

@@ -57,6 +57,7 @@ const KINDS: &[(&str, Work)] = &[
     ("exits", exits_at_once),
     ("allocations", |_| counts_allocations()),
     ("short lives", threads_of_five_events),
+    ("two sessions", two_sessions),
     ("late numbers", packets::numbers_of_a_late_data_source),
     ("payloads", packets::payloads_of_all_sizes),
 ];
@@ -240,6 +241,30 @@ fn exits_at_once(_: &System) {
         instant!("test", "tick", index);
     }
     process::exit(0);
+}
+
+/// Records a few events in each of two sessions, which record different categories. The first session
+/// may be cut off.
+fn two_sessions(_: &System) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            wait_until(|| enabled!("first") || is_over.load(Ordering::Relaxed));
+            for index in 0..INSTANTS {
+                instant!("first", "in the first session", index);
+            }
+            say("first");
+        });
+        wait_for_line();
+        is_over.store(true, Ordering::Relaxed);
+    });
+    wait_until(|| enabled!("second"));
+    let process = process::id();
+    for index in 0..INSTANTS {
+        instant!("second", "in the second session", process, index);
+    }
+    say("second");
+    wait_for_line();
 }
 
 fn ticks_for_ever(_: &System) {
