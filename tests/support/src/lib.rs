@@ -8,6 +8,7 @@ mod alone; // one test at a time
 #[cfg(feature = "traces")]
 pub mod crash_files; // the files of a killed process
 mod folder; // temporary folders
+mod not_run; // tests that cannot run on this machine
 #[cfg(feature = "traces")]
 mod packets; // packets of a trace, decoded
 #[cfg(feature = "traces")]
@@ -17,6 +18,7 @@ mod waiting; // waiting for other threads and processes
 pub use allocations::{Counting, allocations_of};
 pub use alone::alone;
 pub use folder::Folder;
+pub use not_run::not_run;
 #[cfg(feature = "traces")]
 pub use packets::{is_whole, numbers};
 pub use waiting::{wait_for, wait_until};

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use support::Folder;
+use support::{Folder, not_run};
 use tracezero::{BufferConfig, TraceConfig, instant};
 
 /// The environment variable with the folder that has the directories.
@@ -95,8 +95,7 @@ fn without_room_a_session_is_refused_and_never_faults() {
         .status()
         .is_ok_and(|status| status.success())
     {
-        eprintln!("not run: this user has no right to mount");
-        return;
+        return not_run("the right to mount, as root has");
     }
     let script = format!(
         "{mount} && exec \"$PROGRAM\" no_room::records_without_room --exact --ignored --test-threads=1"
