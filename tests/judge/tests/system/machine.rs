@@ -1,8 +1,11 @@
 //! A daemon with sockets of its own, and recordings by the command `perfetto`.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::fs::Permissions;
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +13,7 @@ use std::{env, fs, thread};
 
 use judge::{ExtraSchema, Loss, Options, Verdict, judge_with};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use support::{Folder, not_run};
 
 use crate::programs::{BY_ENVIRONMENT, KIND, NAME};
@@ -72,6 +75,41 @@ impl Machine {
     fn start_at(folder: Folder, producer_socket: String) -> Option<Self> {
         let programs = programs()?;
         let traced = traced(&programs, &folder, &producer_socket);
+        Some(Self {
+            programs,
+            folder,
+            producer_socket,
+            traced,
+        })
+    }
+
+    /// Starts a daemon of another user, whose sockets are in a folder that all users can write to.
+    /// `None` if the programs are missing, or if the tests may not start processes of other users.
+    pub fn of_user(uid: u32) -> Option<Self> {
+        let programs = programs()?;
+        if !geteuid().is_root() {
+            not_run("the rights of root, to start a daemon of another user");
+            return None;
+        }
+        // A checkout in a private folder is no fault of the machine, so this does not fail with `CI`.
+        let version = Command::new(programs.join("traced"))
+            .arg("--version")
+            .uid(uid)
+            .output();
+        if !version.is_ok_and(|output| output.status.success()) {
+            let _ = writeln!(
+                io::stderr(),
+                "not run: user {uid} cannot reach {programs:?}"
+            );
+            return None;
+        }
+        let folder = Folder::empty();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        let producer_socket = folder.file("producer").display().to_string();
+        let traced = started(
+            traced_command(&programs, &folder, &producer_socket).uid(uid),
+            &folder,
+        );
         Some(Self {
             programs,
             folder,
@@ -182,12 +220,23 @@ fn traced(programs: &Path, folder: &Folder, producer_socket: &str) -> Child {
     for socket in ["producer", "consumer"] {
         let _ = fs::remove_file(folder.file(socket));
     }
-    let traced = Command::new(programs.join("traced"))
+    started(
+        &mut traced_command(programs, folder, producer_socket),
+        folder,
+    )
+}
+
+fn traced_command(programs: &Path, folder: &Folder, producer_socket: &str) -> Command {
+    let mut command = Command::new(programs.join("traced"));
+    command
         .env("PERFETTO_PRODUCER_SOCK_NAME", producer_socket)
-        .env("PERFETTO_CONSUMER_SOCK_NAME", folder.file("consumer"))
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        .env("PERFETTO_CONSUMER_SOCK_NAME", folder.file("consumer"));
+    command
+}
+
+/// Starts a daemon, and waits until it listens.
+fn started(traced: &mut Command, folder: &Folder) -> Child {
+    let traced = traced.stderr(Stdio::null()).spawn().unwrap();
     wait_until(|| folder.file("consumer").exists());
     traced
 }
@@ -286,7 +335,7 @@ impl Program {
 
     /// Reads the next line of a program that is to say something.
     #[track_caller]
-    fn line(&mut self, expected: &str) -> String {
+    pub fn line(&mut self, expected: &str) -> String {
         if self.output.buffer().is_empty() {
             let output = PollFd::new(self.output.get_ref(), PollFlags::IN);
             let timeout = Timespec::try_from(PATIENCE).unwrap();

@@ -20,3 +20,4 @@ mod allocations; // recording allocates nothing
 mod schemas; // data sources with a schema of their own
 mod network; // a daemon that cannot share memory
 mod restarts; // daemons and programs that are killed
+mod trust; // daemons of other users

@@ -8,8 +8,8 @@ use std::{env, fmt, io, process, thread};
 
 use tracezero::protos::track_event::Type;
 use tracezero::{
-    DataSource as _, DataSourceConfig, InMemorySession, System, TraceConfig, TrackEventConfig,
-    data_source, enabled, instant, span,
+    DataSource as _, DataSourceConfig, InMemorySession, System, SystemState, TraceConfig,
+    TrackEventConfig, data_source, enabled, instant, span,
 };
 
 use self::schema::TrackEventExt as _;
@@ -22,6 +22,11 @@ pub use self::packets::{NUMBERS, PAYLOAD_BYTES, payload};
 
 /// The environment variable that says what the program does.
 pub const KIND: &str = "TRACEZERO_TEST_PRODUCER";
+
+/// The kind of a program that connects to a daemon of another user.
+pub const UNTRUSTING: &str = "untrusting";
+/// The user.
+pub const STRANGER: u32 = 65_534;
 
 /// The environment variable with the name of the producer.
 pub const NAME: &str = "TRACEZERO_TEST_PRODUCER_NAME";
@@ -71,6 +76,9 @@ fn is_a_producer() {
     };
     if kind == BY_ENVIRONMENT {
         return ticks_while_enabled();
+    }
+    if kind == UNTRUSTING {
+        return trusts_at_the_second_attempt();
     }
     let (_, work) = KINDS.iter().find(|(name, _)| *name == kind).unwrap();
     let name = env::var(NAME).unwrap();
@@ -265,6 +273,23 @@ fn two_sessions(_: &System) {
     }
     say("second");
     wait_for_line();
+}
+
+/// Connects to a daemon of another user, says why it does not trust the daemon, and trusts it then.
+fn trusts_at_the_second_attempt() {
+    let untrusting = System::connect().unwrap();
+    let mut why = None;
+    wait_until(|| {
+        if let SystemState::Waiting { reason, .. } = untrusting.state() {
+            why = Some(reason);
+        }
+        why.is_some()
+    });
+    say(&why.unwrap());
+    drop(untrusting);
+    let system = System::builder().trust_uid(STRANGER).connect().unwrap();
+    assert!(system.wait_connected(Duration::from_secs(10)), "{system:?}");
+    ticks_while_enabled();
 }
 
 fn ticks_for_ever(_: &System) {
