@@ -1,7 +1,7 @@
 //! A daemon with sockets of its own, and recordings by the command `perfetto`.
 
 use std::collections::HashMap;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -143,6 +143,12 @@ impl Machine {
         wait_until(|| self.query().lines().filter(is_source).count() == count);
     }
 
+    /// Waits until the daemon has a session in a state.
+    #[track_caller]
+    pub fn wait_for_session(&self, state: &str) {
+        wait_until(|| self.query().contains(state));
+    }
+
     /// Starts a recording with a configuration in text format.
     pub fn record(&self, name: &str, config: &str) -> Recording {
         let path = self.folder.file(name);
@@ -151,13 +157,18 @@ impl Machine {
             .args(["--txt", "-c", "-", "-o"])
             .arg(&path)
             .stdin(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(File::create(self.folder.file(format!("{name}.log"))).unwrap())
             .spawn()
             .unwrap();
         let mut input = perfetto.stdin.take().unwrap();
         input.write_all(config.as_bytes()).unwrap();
         drop(input);
-        Recording { perfetto, path }
+        let log = self.folder.file(format!("{name}.log"));
+        Recording {
+            perfetto,
+            path,
+            log,
+        }
     }
 
     fn perfetto(&self) -> Command {
@@ -245,9 +256,34 @@ fn started(traced: &mut Command, folder: &Folder) -> Child {
 pub struct Recording {
     perfetto: Child,
     path: PathBuf,
+    log: PathBuf,
 }
 
 impl Recording {
+    /// Waits until the command has written a clone of the session, and returns it.
+    #[track_caller]
+    pub fn clone_number(&self, number: usize) -> Vec<u8> {
+        let mut path = self.path.clone().into_os_string();
+        path.push(format!(".{number}"));
+        let is_written =
+            |line: &str| line.contains("Wrote") && line.ends_with(&*path.to_string_lossy());
+        wait_until(|| {
+            fs::read_to_string(&self.log)
+                .unwrap()
+                .lines()
+                .any(is_written)
+        });
+        fs::read(path).unwrap()
+    }
+
+    /// Waits until the session has ended by itself, and returns the trace.
+    #[track_caller]
+    pub fn wait(mut self) -> Vec<u8> {
+        wait_until(|| self.perfetto.try_wait().unwrap().is_some());
+        assert!(self.perfetto.wait().unwrap().success());
+        fs::read(&self.path).unwrap()
+    }
+
     /// Ends the recording as Ctrl-C does, and returns the trace.
     pub fn finish(mut self) -> Vec<u8> {
         kill_process(Pid::from_child(&self.perfetto), Signal::INT).unwrap();

@@ -17,8 +17,10 @@ use crate::allocations::counts_allocations;
 use crate::machine::wait_until;
 
 mod packets; // packets of a data source of the program
+mod triggers; // sessions that wait for a trigger
 
 pub use self::packets::{NUMBERS, PAYLOAD_BYTES, payload};
+pub use self::triggers::TRIGGER;
 
 /// The environment variable that says what the program does.
 pub const KIND: &str = "TRACEZERO_TEST_PRODUCER";
@@ -63,6 +65,9 @@ const KINDS: &[(&str, Work)] = &[
     ("allocations", |_| counts_allocations()),
     ("short lives", threads_of_five_events),
     ("two sessions", two_sessions),
+    ("start trigger", triggers::starts_a_session),
+    ("stop trigger", triggers::stops_a_session),
+    ("clone trigger", triggers::clones_a_session),
     ("late numbers", packets::numbers_of_a_late_data_source),
     ("payloads", packets::payloads_of_all_sizes),
 ];
@@ -96,9 +101,11 @@ pub fn say(word: &str) {
     println!("\n{word}");
 }
 
-/// Waits for a line on the standard input.
+/// Waits for a line on the standard input. Ends the program if the test has ended.
 pub fn wait_for_line() {
-    io::stdin().read_line(&mut String::new()).unwrap();
+    if io::stdin().read_line(&mut String::new()).unwrap() == 0 {
+        process::exit(1);
+    }
 }
 
 fn three_threads_with_spans(_: &System) {
