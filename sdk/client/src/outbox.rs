@@ -82,8 +82,12 @@ impl AsFd for Waker {
 /// The bytes that are written to a buffer before its writers start their incremental state again.
 ///
 /// The daemon's buffer may be a ring that overwrites old packets, and neither its size nor how far it
-/// is are known here. In a ring of 2 MiB, at most about a hundredth of the packets then lacks names.
-const STATE_PERIOD_BYTES: usize = 32 * 1024;
+/// is are known here. With this, at most about a quarter of a ring of 256 KiB is unreadable, and less
+/// of a larger one.
+const STATE_PERIOD_BYTES: usize = 64 * 1024;
+/// The parts by which the progress advances then. Writers with few packets start again after a
+/// [quarter](RingProgress::QUARTER), so after 256 KiB.
+const STATE_PERIOD_PARTS: u64 = RingProgress::QUARTER / 4;
 
 /// What was taken out of the queue. Its memory is used again.
 #[derive(Debug, Default)]
@@ -233,6 +237,8 @@ impl Outbox {
     /// Returns the progress of a buffer, by which its writers start their incremental state again.
     pub(crate) fn progress(&self, buffer: BufferId) -> Arc<RingProgress> {
         let buffers = &mut self.state.lock().buffers;
+        // Forgets the buffers of sessions that have ended: nobody else has their progress.
+        buffers.retain(|_, buffer| Arc::strong_count(&buffer.progress) > 1);
         Arc::clone(&buffers.or_default(buffer).progress)
     }
 
@@ -294,7 +300,7 @@ impl State {
             buffer.chunks += 1;
             if buffer.chunks >= self.state_period_chunks {
                 buffer.chunks = 0;
-                buffer.progress.advance(1);
+                buffer.progress.advance(STATE_PERIOD_PARTS);
             }
         }
     }
@@ -312,7 +318,7 @@ mod tests {
     }
 
     fn geometry() -> Geometry {
-        Geometry::new(32 * 1024, 4096).unwrap()
+        Geometry::new(8 * 4096, 4096).unwrap()
     }
 
     fn chunk(page_index: u32) -> CommitRequest {
@@ -436,8 +442,10 @@ mod tests {
             assert_eq!(progress.parts(), 0);
         }
         outbox.commit(&chunk(0));
-        assert_eq!(progress.parts(), 1);
+        assert_eq!(progress.parts(), STATE_PERIOD_PARTS);
         assert_eq!(outbox.progress(BufferId(2)).parts(), 0);
+        drop(progress);
+        assert_eq!(outbox.progress(BufferId(1)).parts(), 0, "a new session");
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod recordings; // what the traces have
 mod allocations; // recording allocates nothing
 mod schemas; // data sources with a schema of their own
 mod network; // a daemon that cannot share memory
+mod rings; // rings that overwrite their oldest packets
 mod restarts; // daemons and programs that are killed
 mod triggers; // sessions that wait for a trigger
 mod trust; // daemons of other users

@@ -51,6 +51,9 @@ pub const SHORT_LIVES: u64 = 10_000;
 /// The number of events of each of them.
 pub const EVENTS_OF_A_LIFE: u64 = 5;
 
+/// The number of events of a program that laps its ring.
+pub const MANY_EVENTS: u64 = 1_000_000;
+
 /// A program does what the function of this name says.
 const KINDS: &[(&str, Work)] = &[
     ("spans", three_threads_with_spans),
@@ -68,6 +71,7 @@ const KINDS: &[(&str, Work)] = &[
     ("start trigger", triggers::starts_a_session),
     ("stop trigger", triggers::stops_a_session),
     ("clone trigger", triggers::clones_a_session),
+    ("laps", many_events),
     ("late numbers", packets::numbers_of_a_late_data_source),
     ("payloads", packets::payloads_of_all_sizes),
 ];
@@ -214,6 +218,16 @@ fn threads_of_five_events(_: &System) {
             });
         }
     });
+    say("done");
+    wait_for_line();
+}
+
+/// Records so many events at full speed that small rings are lapped many times.
+fn many_events(_: &System) {
+    wait_until(|| enabled!("test"));
+    for index in 0..MANY_EVENTS {
+        instant!("test", "one of many", index);
+    }
     say("done");
     wait_for_line();
 }

@@ -15,6 +15,10 @@ const KILLS: usize = 5;
 /// The time for which the daemon is stopped.
 const STOPPED_FOR: Duration = Duration::from_millis(400);
 
+/// The daemon reads the memory of a killed program only if it knows the writer. Nothing tells when it
+/// does.
+const UNTIL_KNOWN: Duration = Duration::from_millis(200);
+
 /// Returns an argument of all events with a name.
 fn numbers_of(verdict: &Verdict, name: &str, arg: &str) -> Vec<u64> {
     let events = verdict.events_named(name);
@@ -107,6 +111,7 @@ fn a_forked_child_records_nothing_and_keeps_no_connection() {
     let recording = machine.record("forked.pftrace", EVERYTHING);
     let mut program = machine.program("forks");
     program.wait_for("forked");
+    thread::sleep(UNTIL_KNOWN);
     program.kill();
     // The child lives for some seconds.
     machine.wait_for_producers(0);
