@@ -44,6 +44,8 @@ pub struct CutProxy {
 struct State {
     /// The frames of the program and of the daemon that were forwarded in the first connection.
     frames: [AtomicUsize; 2],
+    /// The number of writers that programs have registered in all connections.
+    writers: AtomicUsize,
     /// The number of connections that have ended.
     ended: AtomicUsize,
     /// Taken by the first connection.
@@ -76,7 +78,8 @@ impl CutProxy {
                 let mut connection = Connection {
                     sockets: [program, daemon],
                     cut: of_thread.cut.lock().unwrap().take(),
-                    first: is_first.then_some(&*of_thread),
+                    state: &of_thread,
+                    is_first,
                     forwarded: [0; 2],
                 };
                 // The error is that of a side that has closed its socket.
@@ -86,6 +89,11 @@ impl CutProxy {
             }
         });
         Self { socket, state }
+    }
+
+    /// Returns the number of writers that programs have registered with the daemon.
+    pub fn writers(&self) -> usize {
+        self.state.writers.load(Ordering::Relaxed)
     }
 
     /// Cuts the first connection, if it has not ended.
@@ -108,8 +116,8 @@ impl CutProxy {
 struct Connection<'a> {
     sockets: [Socket; 2],
     cut: Option<Cut>,
-    /// The state of the proxy, if this is its first connection.
-    first: Option<&'a State>,
+    state: &'a State,
+    is_first: bool,
     forwarded: [usize; 2],
 }
 
@@ -136,8 +144,7 @@ impl Connection<'_> {
     }
 
     fn is_cut(&self) -> bool {
-        let is_told = |state: &State| state.cut_now.load(Ordering::Relaxed);
-        self.first.is_some_and(is_told)
+        self.is_first && self.state.cut_now.load(Ordering::Relaxed)
             || self
                 .cut
                 .is_some_and(|cut| self.forwarded[cut.sender as usize] == cut.after_frames)
@@ -166,8 +173,11 @@ impl Connection<'_> {
             thread::yield_now();
         }
         self.forwarded[side] += 1;
-        if let Some(state) = self.first {
-            state.frames[side].store(self.forwarded[side], Ordering::Relaxed);
+        if self.is_first {
+            self.state.frames[side].store(self.forwarded[side], Ordering::Relaxed);
+        }
+        if registers_writer(frame) {
+            self.state.writers.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -197,4 +207,10 @@ fn gives_memory(frame: &[u8]) -> bool {
         return false;
     };
     matches!(Command::decode(reply), Ok(Command::SetUpTracing { .. }))
+}
+
+/// Returns true if a frame registers a writer. The number of the method is that of Perfetto's daemon.
+fn registers_writer(frame: &[u8]) -> bool {
+    let body = Frame::decode(frame).map(|frame| frame.body);
+    matches!(body, Ok(Body::Invoke { method_id: 6, .. }))
 }

@@ -111,7 +111,7 @@ fn a_program_survives_a_cut_after_any_frame() {
         indices.entry(process as u32).or_default().push(index);
     }
     let expected = Vec::from_iter(0..INSTANTS);
-    let descriptors = all.last().unwrap().program.descriptors();
+    let descriptors = all.last().unwrap().program.possessions().descriptors;
     for one in all {
         let Cuttable {
             cut,
@@ -125,7 +125,7 @@ fn a_program_survives_a_cut_after_any_frame() {
             assert_eq!(frames, cut.after_frames, "{cut:?}");
         }
         assert_eq!(indices.get(&program.id()), Some(&expected), "{cut:?}");
-        assert_eq!(program.descriptors(), descriptors, "{cut:?}");
+        assert_eq!(program.possessions().descriptors, descriptors, "{cut:?}");
         program.go_on();
         program.wait();
     }

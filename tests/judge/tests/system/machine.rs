@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, Permissions};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -128,6 +128,11 @@ impl Machine {
     /// Sends a signal to the daemon.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.traced), signal).unwrap();
+    }
+
+    /// Returns what the daemon has at the moment.
+    pub fn possessions(&self) -> Possessions {
+        Possessions::of(self.traced.id())
     }
 
     /// Returns what the daemon knows of its producers.
@@ -312,10 +317,34 @@ pub fn judged(trace: &[u8]) -> Verdict {
     verdict
 }
 
-/// Returns the number of descriptors of a process.
-pub fn descriptors(process: u32) -> usize {
-    let entries = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
-    entries.count()
+/// What a process has, and may leak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Possessions {
+    pub descriptors: usize,
+    pub resident_kib: u64,
+}
+
+impl Possessions {
+    fn of(process: u32) -> Self {
+        let process = Path::new("/proc").join(process.to_string());
+        let status = fs::read_to_string(process.join("status")).unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let resident_kib = resident.unwrap().trim_end_matches("kB").trim();
+        Self {
+            descriptors: fs::read_dir(process.join("fd")).unwrap().count(),
+            resident_kib: resident_kib.parse().unwrap(),
+        }
+    }
+
+    /// Checks that the process has no more descriptors than `before`, and hardly more memory.
+    #[track_caller]
+    pub fn check_level(self, before: Self, more_kib: u64) {
+        assert!(
+            self.descriptors <= before.descriptors
+                && self.resident_kib <= before.resident_kib + more_kib,
+            "{before:?}, now {self:?}"
+        );
+    }
 }
 
 /// A program that records. It is killed in the end.
@@ -330,9 +359,9 @@ impl Program {
         self.child.id()
     }
 
-    /// Returns the number of descriptors of the process.
-    pub fn descriptors(&self) -> usize {
-        descriptors(self.id())
+    /// Returns what the process has at the moment.
+    pub fn possessions(&self) -> Possessions {
+        Possessions::of(self.id())
     }
 
     /// Returns the size of the shared memory that the daemon has given, in bytes. 0 if it has given
@@ -400,9 +429,17 @@ impl Program {
         assert!(status.unwrap().success());
     }
 
-    pub fn kill(mut self) {
+    pub fn kill(self) {
+        self.kill_and_read();
+    }
+
+    /// Kills the program. Returns what it had said, and nobody has read.
+    pub fn kill_and_read(mut self) -> String {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        rest
     }
 }
 

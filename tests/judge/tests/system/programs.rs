@@ -60,6 +60,7 @@ const KINDS: &[(&str, Work)] = &[
     ("sleepers", threads_that_sleep),
     ("both", a_session_of_its_own),
     ("ticks", ticks_for_ever),
+    ("reports", events_with_reports),
     ("fast", at_full_speed),
     (PATIENT, at_full_speed),
     ("forks", forks_in_a_packet),
@@ -317,6 +318,16 @@ fn ticks_for_ever(_: &System) {
     for index in 0_u64.. {
         instant!("test", "tick", index);
         thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Says the number of each event after it. The name of the program is the number of its run.
+fn events_with_reports(_: &System) {
+    let run: u64 = env::var(NAME).unwrap().parse().unwrap();
+    wait_until(|| enabled!("test"));
+    for index in 0_u64.. {
+        instant!("test", "reported", run, index);
+        println!("{index}");
     }
 }
 
