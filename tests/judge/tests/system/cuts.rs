@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::cut_proxy::{Cut, CutProxy, Sender};
-use crate::machine::{Machine, Program, judged, wait_until};
+use crate::machine::{Machine, judged, wait_until};
 use crate::programs::INSTANTS;
+use crate::running::Program;
 
 /// Records the events of a category.
 fn config(category: &str) -> String {

@@ -10,16 +10,17 @@ use support::Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-mod cut_proxy; // a man in the middle who cuts connections
-mod cuts; // connections that are cut
 mod machine; // the daemon and the command
 mod programs; // programs that record
-mod packets; // packets of the programs' own data sources
+mod running; // a program that runs
+mod cut_proxy; // a man in the middle who cuts connections
 mod recordings; // what the traces have
 mod allocations; // recording allocates nothing
 mod schemas; // data sources with a schema of their own
 mod network; // a daemon that cannot share memory
+mod packets; // packets of the programs' own data sources
 mod rings; // rings that overwrite their oldest packets
-mod restarts; // daemons and programs that are killed
 mod triggers; // sessions that wait for a trigger
+mod restarts; // daemons and programs that are killed
+mod cuts; // connections that are cut
 mod trust; // daemons of other users

@@ -1,0 +1,149 @@
+//! A program that runs, and what it has.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::machine::{PATIENCE, wait_until};
+
+/// What a process has, and may leak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Possessions {
+    pub descriptors: usize,
+    pub resident_kib: u64,
+}
+
+impl Possessions {
+    pub fn of(process: u32) -> Self {
+        let process = Path::new("/proc").join(process.to_string());
+        let status = fs::read_to_string(process.join("status")).unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let resident_kib = resident.unwrap().trim_end_matches("kB").trim();
+        Self {
+            descriptors: fs::read_dir(process.join("fd")).unwrap().count(),
+            resident_kib: resident_kib.parse().unwrap(),
+        }
+    }
+
+    /// Checks that the process has no more descriptors than `before`, and hardly more memory.
+    #[track_caller]
+    pub fn check_level(self, before: Self, more_kib: u64) {
+        assert!(
+            self.descriptors <= before.descriptors
+                && self.resident_kib <= before.resident_kib + more_kib,
+            "{before:?}, now {self:?}"
+        );
+    }
+}
+
+/// A program that records. It is killed in the end.
+pub struct Program {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    /// Takes over a program whose input and output are pipes.
+    pub fn of(mut child: Child) -> Self {
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, output }
+    }
+
+    /// Returns the number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns what the process has at the moment.
+    pub fn possessions(&self) -> Possessions {
+        Possessions::of(self.id())
+    }
+
+    /// Returns the size of the shared memory that the daemon has given, in bytes. 0 if it has given
+    /// none.
+    pub fn shared_memory_bytes(&self) -> u64 {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.id())).unwrap();
+        let sizes = maps.lines().filter(|line| line.contains("perfetto_shmem"));
+        let sizes = sizes.map(|line| {
+            let range = line.split_whitespace().next().unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let [start, end] = [start, end].map(|it| u64::from_str_radix(it, 16).unwrap());
+            end - start
+        });
+        sizes.sum()
+    }
+
+    /// Reads lines until the program has said `word`.
+    #[track_caller]
+    pub fn wait_for(&mut self, word: &str) {
+        while self.line(word).trim_end() != word {}
+    }
+
+    /// Reads the numbers in the next line that is not empty.
+    #[track_caller]
+    pub fn numbers(&mut self) -> Vec<u64> {
+        loop {
+            let line = self.line("numbers");
+            if !line.trim_end().is_empty() {
+                return line
+                    .split_whitespace()
+                    .map(|it| it.parse().unwrap())
+                    .collect();
+            }
+        }
+    }
+
+    /// Reads the next line of a program that is to say something.
+    #[track_caller]
+    pub fn line(&mut self, expected: &str) -> String {
+        if self.output.buffer().is_empty() {
+            let output = PollFd::new(self.output.get_ref(), PollFlags::IN);
+            let timeout = Timespec::try_from(PATIENCE).unwrap();
+            let ready = poll(&mut [output], Some(&timeout)).unwrap();
+            assert!(ready > 0, "the program does not say {expected:?}");
+        }
+        let mut line = String::new();
+        let len = self.output.read_line(&mut line).unwrap();
+        assert!(len > 0, "the program has ended before it said {expected:?}");
+        line
+    }
+
+    /// Lets the program go on, which waits for a line.
+    pub fn go_on(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+
+    /// Waits until the program has ended.
+    #[track_caller]
+    pub fn wait(mut self) {
+        let mut status = None;
+        wait_until(|| {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(status.unwrap().success());
+    }
+
+    pub fn kill(self) {
+        self.kill_and_read();
+    }
+
+    /// Kills the program. Returns what it had said, and nobody has read.
+    pub fn kill_and_read(mut self) -> String {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        rest
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
