@@ -102,7 +102,7 @@ impl SystemBuilder {
     }
 
     /// Sets the longest time that a thread waits for the daemon to free shared memory, before it
-    /// drops packets. The default is 100 ms. A thread that has waited in vain drops packets without
+    /// drops packets. The default is 1 s. A thread that has waited in vain drops packets without
     /// waiting, until there is room again, so a daemon that has stopped delays each thread once.
     ///
     /// A configuration may say that threads never wait: `buffer_exhausted_policy:

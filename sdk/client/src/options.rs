@@ -25,9 +25,10 @@ pub struct Options {
 /// give by themselves, two threads at full speed lose events before the daemon has read them.
 const MEMORY_SIZE_BYTES: u32 = 4 << 20;
 
-/// The longest time that a writer waits for a free chunk by default. A daemon that is running frees
-/// chunks within milliseconds; one that has stopped must not stop the application.
-const STALL_LIMIT: Duration = Duration::from_millis(100);
+/// The longest time that a writer waits for a free chunk by default. A daemon frees chunks within
+/// milliseconds, and on a machine that is overloaded within some hundred. One that has stopped must
+/// not stop the application: a thread waits for it once.
+const STALL_LIMIT: Duration = Duration::from_secs(1);
 
 impl Options {
     /// Returns the default settings.

@@ -39,6 +39,10 @@ pub const BY_ENVIRONMENT: &str = "environment";
 /// The kind of a program whose writers wait long for a daemon that has stopped.
 pub const PATIENT: &str = "fast and patient";
 
+/// The kind of a program whose writers wait for [`IMPATIENT_LIMIT`].
+pub const IMPATIENT: &str = "fast and impatient";
+pub const IMPATIENT_LIMIT: Duration = Duration::from_millis(100);
+
 /// The number of spans of each thread.
 pub const SPANS: u64 = 10_000;
 /// The number of instants of a thread that then sleeps.
@@ -63,6 +67,7 @@ const KINDS: &[(&str, Work)] = &[
     ("reports", events_with_reports),
     ("fast", at_full_speed),
     (PATIENT, at_full_speed),
+    (IMPATIENT, at_full_speed),
     ("forks", forks_in_a_packet),
     ("samples", samples_of_an_own_schema),
     ("exits", exits_at_once),
@@ -93,8 +98,10 @@ fn is_a_producer() {
     let (_, work) = KINDS.iter().find(|(name, _)| *name == kind).unwrap();
     let name = env::var(NAME).unwrap();
     let mut builder = System::builder().producer_name(name);
-    if kind == PATIENT {
-        builder = builder.stall_limit(Duration::from_secs(30));
+    match &*kind {
+        PATIENT | "payloads" => builder = builder.stall_limit(Duration::from_secs(30)),
+        IMPATIENT => builder = builder.stall_limit(IMPATIENT_LIMIT),
+        _ => {}
     }
     let system = builder.connect().unwrap();
     assert!(system.wait_connected(Duration::from_secs(10)), "{system:?}");

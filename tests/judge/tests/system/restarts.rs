@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::cut_proxy::CutProxy;
 use crate::machine::{Machine, judged, wait_until};
-use crate::programs::{INSTANTS, PATIENT};
+use crate::programs::{IMPATIENT, IMPATIENT_LIMIT, INSTANTS, PATIENT};
 use crate::recordings::EVERYTHING;
 
 /// The environment variable with the number of times that the daemon or a program is killed. The
@@ -257,13 +257,13 @@ fn a_stopped_daemon_delays_no_event_that_may_be_dropped() {
 }
 
 #[test]
-fn a_stopped_daemon_delays_a_thread_for_100_ms_by_default() {
+fn a_stopped_daemon_delays_a_thread_until_the_limit() {
     let Some(machine) = Machine::start() else {
         return;
     };
-    let (count, longest, trace) = with_a_stopped_daemon(&machine, "fast", "");
+    let (count, longest, trace) = with_a_stopped_daemon(&machine, IMPATIENT, "");
     // The machine may be busy.
-    let limits = Duration::from_millis(100)..STOPPED_FOR;
+    let limits = IMPATIENT_LIMIT..STOPPED_FOR;
     assert!(limits.contains(&longest), "{longest:?}");
     assert_losses_are_marked(count, &trace);
 }
