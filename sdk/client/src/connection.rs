@@ -391,18 +391,30 @@ impl<'a> Connection<'a> {
     /// network, it gets the rest as well.
     fn send_rest(&mut self) {
         let limit = Instant::now() + CLOSE_LIMIT;
-        // Writers must be known before their chunks are scraped.
-        if self.send_items().is_ok()
-            && let Stage::Connected(connected) = &mut self.stage
+        self.send_all(limit);
+        // Now all writers are known.
+        if let Stage::Connected(connected) = &mut self.stage
             && let Memory::Emulated(memory) = &mut connected.memory
         {
             self.requests.scrape(&connected.methods, memory);
+            self.send_all(limit);
         }
-        while self.send_items().is_ok()
-            && matches!(self.requests.socket.send(), Ok(false))
-            && Instant::now() < limit
-        {
-            thread::sleep(LOOK_PERIOD);
+    }
+
+    /// Sends what is in the outbox. What writers add meanwhile may stay there.
+    fn send_all(&mut self, limit: Instant) {
+        while Instant::now() < limit {
+            let socket = &self.requests.socket;
+            let was_paused =
+                matches!(&self.stage, Stage::Connected(connected) if connected.is_paused(socket));
+            if self.send_items().is_err() {
+                return;
+            }
+            match self.requests.socket.send() {
+                Ok(true) if was_paused => {}
+                Ok(false) => thread::sleep(LOOK_PERIOD),
+                Ok(true) | Err(_) => return,
+            }
         }
     }
 }
