@@ -26,7 +26,7 @@ use crate::remote_service::RemoteService;
 /// ends.
 const WAITING_MAX: usize = 4096;
 
-/// What writers do that find no free chunk, if the configuration leaves it to the producer.
+/// The behaviour of writers that find no free chunk, if the configuration leaves it to the producer.
 const DEFAULT_POLICY: BufferExhaustedPolicy = BufferExhaustedPolicy::StallThenDrop;
 
 /// The number of the first session of a daemon that does not number them.

@@ -89,7 +89,7 @@ const STATE_PERIOD_BYTES: usize = 64 * 1024;
 /// [quarter](RingProgress::QUARTER), so after 256 KiB.
 const STATE_PERIOD_PARTS: u64 = RingProgress::QUARTER / 4;
 
-/// What was taken out of the queue. Its memory is used again.
+/// A list of items that wait, or that were taken out of the queue. Its memory is used again.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     items: Vec<Item>,

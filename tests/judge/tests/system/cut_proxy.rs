@@ -16,7 +16,7 @@ use tracezero_ipc::producer_port::Command;
 use tracezero_ipc::socket::{Received, Socket};
 use tracezero_ipc::wire::{Body, Frame};
 
-/// Who has sent a frame.
+/// The sender of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     Program,

@@ -31,10 +31,6 @@ fn kills() -> usize {
 /// The time for which the daemon is stopped.
 const STOPPED_FOR: Duration = Duration::from_millis(400);
 
-/// The daemon reads the memory of a killed program only if it knows the writer. Nothing tells when it
-/// does.
-const UNTIL_KNOWN: Duration = Duration::from_millis(200);
-
 /// Returns an argument of all events with a name.
 fn numbers_of(verdict: &Verdict, name: &str, arg: &str) -> Vec<u64> {
     let events = verdict.events_named(name);
@@ -178,9 +174,10 @@ fn a_forked_child_records_nothing_and_keeps_no_connection() {
         return;
     };
     let recording = machine.record("forked.pftrace", EVERYTHING);
-    let mut program = machine.program("forks");
+    let proxy = CutProxy::start(machine.file("proxy"), machine.producer_socket(), None);
+    let mut program = machine.program_at(&proxy.socket, "program", "forks");
     program.wait_for("forked");
-    thread::sleep(UNTIL_KNOWN);
+    wait_until(|| proxy.writers() > 0);
     program.kill();
     // The child lives for some seconds.
     machine.wait_for_producers(0);
@@ -210,6 +207,8 @@ fn with_a_stopped_daemon(machine: &Machine, kind: &str, policy: &str) -> (u64, D
     machine.signal(Signal::STOP);
     thread::sleep(STOPPED_FOR);
     machine.signal(Signal::CONT);
+    // The daemon has gone on, and soon takes what waits.
+    machine.query();
     thread::sleep(Duration::from_millis(50));
     program.go_on();
     let [count, longest_us] = program.numbers()[..] else {

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::machine::{PATIENCE, wait_until};
 
-/// What a process has, and may leak.
+/// Descriptors and memory of a process, which it may leak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Possessions {
     pub descriptors: usize,
