@@ -85,11 +85,8 @@ impl EmulatedMemory {
     /// Reads the finished packets of all chunks that are in use.
     pub(crate) fn scrape(&mut self, mut send: impl FnMut(&ChunkData<'_>)) {
         for page_index in 0..self.memory.lent_page_count() {
-            let word = self.memory.page_word(page_index);
-            let mut used_chunks = word.map_or(0, PageWord::used_mask);
-            while used_chunks != 0 {
-                let chunk_index = used_chunks.trailing_zeros() as u8;
-                used_chunks &= used_chunks - 1;
+            let used = self.memory.page_word(page_index).map(PageWord::used_chunks);
+            for chunk_index in used.into_iter().flatten() {
                 let place = ChunkPlace {
                     page_index,
                     chunk_index,

@@ -99,7 +99,7 @@ pub(crate) fn settled_memory(meta: &Meta, copies: [Vec<u8>; 3]) -> Option<Vec<u8
         let start = page_index * page_bytes;
         let word = page_word(first);
         let mut settled = word;
-        for index in (0..word.chunk_count()).filter(|index| word.used_mask() & 1 << index != 0) {
+        for index in word.used_chunks() {
             let Some(layout) = word.layout() else {
                 continue;
             };

@@ -116,10 +116,8 @@ impl ProducerLink {
         buffers: &[Arc<CentralBuffer>],
         payload: &mut Vec<u8>,
     ) {
-        let mut used_chunks = memory.page_word(page_index).map_or(0, PageWord::used_mask);
-        while used_chunks != 0 {
-            let chunk_index = used_chunks.trailing_zeros() as u8;
-            used_chunks &= used_chunks - 1;
+        let used = memory.page_word(page_index).map(PageWord::used_chunks);
+        for chunk_index in used.into_iter().flatten() {
             let place = ChunkPlace {
                 page_index,
                 chunk_index,

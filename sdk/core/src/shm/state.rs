@@ -197,6 +197,12 @@ impl PageWord {
         mask
     }
 
+    /// Returns the indices of the chunks in use.
+    pub fn used_chunks(self) -> impl Iterator<Item = u8> {
+        let used = self.used_mask();
+        (0..self.chunk_count()).filter(move |chunk_index| used & 1 << chunk_index != 0)
+    }
+
     /// Returns a mask of all chunks.
     const fn chunks_mask(self) -> u16 {
         ((1_u32 << self.chunk_count()) - 1) as u16
