@@ -7,7 +7,10 @@ use std::thread;
 use judge::{ExtraSchema, judge};
 use tracezero::{BufferConfig, TraceConfig, instant, span};
 
-/// There is one page of shared memory. While one thread holds it, the other threads drop packets.
+/// The number of chunks in one page of shared memory.
+const CHUNKS: usize = 14;
+
+/// There is one page of shared memory. While threads hold its chunks, other threads drop packets.
 #[test]
 fn events_after_a_drop_are_readable_and_drops_are_counted() {
     let session = TraceConfig::empty()
@@ -17,19 +20,27 @@ fn events_after_a_drop_are_readable_and_drops_are_counted() {
         .record_in_memory()
         .expect("the first session of this process");
 
-    let (page_is_held, held) = mpsc::channel::<()>();
-    let (release, released) = mpsc::channel::<()>();
-    let holder = thread::spawn(move || {
-        instant!("test", "holder");
-        page_is_held.send(()).expect("the test waits");
-        released.recv().expect("the test sends");
-    });
-    held.recv().expect("the holder sends");
+    let (chunk_is_held, held) = mpsc::channel::<()>();
+    let holders: Vec<_> = (0..CHUNKS)
+        .map(|_| {
+            let chunk_is_held = chunk_is_held.clone();
+            let (release, released) = mpsc::channel::<()>();
+            let holder = thread::spawn(move || {
+                instant!("test", "holder");
+                chunk_is_held.send(()).expect("the test waits");
+                released.recv().expect("the test sends");
+            });
+            held.recv().expect("the holder sends");
+            (release, holder)
+        })
+        .collect();
     for attempt in 0..10 {
         instant!("test", "event", attempt = attempt);
     }
-    release.send(()).expect("the holder waits");
-    holder.join().expect("no panic");
+    for (release, holder) in holders {
+        release.send(()).expect("the holder waits");
+        holder.join().expect("no panic");
+    }
     // The page is free now. A writer that drops packets tries to get a chunk at each packet.
     for attempt in 10..20 {
         let _span = span!("test", "event", attempt = attempt);
