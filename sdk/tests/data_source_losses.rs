@@ -24,6 +24,9 @@ impl DataSource for Numbers {
     }
 }
 
+/// The number of chunks in one page of shared memory.
+const CHUNKS: u64 = 14;
+
 /// Writes a packet. Returns the number of packets of this thread that were dropped so far.
 fn write(number: u64) -> u64 {
     let mut dropped = 0;
@@ -48,21 +51,29 @@ fn incremental_state_is_cleared_after_a_counted_loss() -> Result<(), Error> {
         .record_in_memory()?;
 
     assert_eq!(write(0), 0);
-    // Gives the page of shared memory back, so that another thread can take the page.
+    // Gives the chunk back, so that other threads can take all chunks of the page.
     Numbers::trace(|cx| {
         cx.flush();
     });
-    let (page_is_held, held) = mpsc::channel::<()>();
-    let (release, released) = mpsc::channel::<()>();
-    let holder = thread::spawn(move || {
-        write(100);
-        page_is_held.send(()).unwrap();
-        released.recv().unwrap();
-    });
-    held.recv().unwrap();
+    let (chunk_is_held, held) = mpsc::channel::<()>();
+    let holders: Vec<_> = (0..CHUNKS)
+        .map(|index| {
+            let chunk_is_held = chunk_is_held.clone();
+            let (release, released) = mpsc::channel::<()>();
+            let holder = thread::spawn(move || {
+                write(100 + index);
+                chunk_is_held.send(()).unwrap();
+                released.recv().unwrap();
+            });
+            held.recv().unwrap();
+            (release, holder)
+        })
+        .collect();
     assert_eq!([1, 2, 3].map(write), [1, 2, 3]);
-    release.send(()).unwrap();
-    holder.join().unwrap();
+    for (release, holder) in holders {
+        release.send(()).unwrap();
+        holder.join().unwrap();
+    }
     assert_eq!([4, 5].map(write), [3, 3]);
 
     let (trace, report) = session.finish();
