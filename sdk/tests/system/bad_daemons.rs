@@ -105,7 +105,7 @@ fn a_daemon_that_refuses_is_named_with_its_reason() {
     let mut connection = daemon.accept();
     connection.bind();
     let call = connection.next_call("InitializeConnection");
-    // It cannot share memory, and wants pages of 3 KiB.
+    // This daemon cannot share memory, and wants pages of 3 KiB.
     connection.reply(call.request_id, &[24, 1]);
     connection.commands_request = connection.next_call("GetAsyncCommand").request_id;
     connection.command(&[0x1a, 2, 8, 3]);

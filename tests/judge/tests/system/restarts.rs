@@ -103,7 +103,7 @@ fn what_a_killed_program_has_recorded_is_in_the_trace() {
     let Some(machine) = Machine::start() else {
         return;
     };
-    // It cuts nothing, but knows when the daemon knows a writer.
+    // The proxy cuts nothing, but knows when the daemon knows a writer.
     let proxy = CutProxy::start(machine.file("proxy"), machine.producer_socket(), None);
     let kills = kills();
     // Each recording has a part of the kills, so that its buffer is large enough.
@@ -128,7 +128,7 @@ fn what_a_killed_program_has_recorded_is_in_the_trace() {
             let numbers = recorded.remove(&(*run as u64)).unwrap_or_default();
             let len = numbers.len() as u64;
             assert!(numbers.into_iter().eq(0..len), "run {run}: a gap");
-            // It was killed before the report of an event, or of the part of one.
+            // The program was killed before the report of an event, or of the part of one.
             assert!(
                 (reported..=reported + 1).contains(&len),
                 "run {run}: {reported} events reported, {len} in the trace"
