@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protozero::OwnedMessage as _;
+use protozero::{Decoder, OwnedMessage as _, types};
 use tracezero_core::coordination::BufferExhaustedPolicy;
 use tracezero_core::protos;
 use tracezero_core::protos::owned::trace_config as message;
@@ -14,12 +14,17 @@ use crate::choices::{
 use crate::error::ConfigError;
 use crate::known_fields;
 use crate::local::LocalChoices;
+use crate::omissions::Omissions;
 use crate::place::Place;
 use crate::session_config::{
     Buffer, BuiltinDataSources, DataSource, SemaphoreLimit, SessionConfig, SharedMemory, Trigger,
     Triggers,
 };
 
+/// The field of `TraceConfig` that lists the data sources.
+const DATA_SOURCES: u32 = protos::TraceConfig::DATA_SOURCES_FIELD_NUMBER;
+/// The field of a data source that has its `DataSourceConfig`.
+const CONFIG: u32 = protos::trace_config::DataSource::CONFIG_FIELD_NUMBER;
 /// The only machine that `machine_name_filter` may name: this one.
 const HOST: &str = "host";
 /// The default level of Zstandard.
@@ -44,9 +49,58 @@ const DEFAULT_FLUSH_TIMEOUT_MS: u32 = 5000;
 ///
 /// If the bytes are not a `perfetto.protos.TraceConfig`, or if a field is unknown or not supported.
 pub fn decode(bytes: &[u8]) -> Result<TraceConfig, ConfigError> {
-    let message = decode_known_fields(bytes)?;
-    session_config(message.clone(), &LocalChoices::default())?;
+    let omissions = &mut Omissions::Refused;
+    let message = decode_known_fields(bytes, omissions)?;
+    session_config(message.clone(), &LocalChoices::default(), omissions)?;
     Ok(message)
+}
+
+/// A configuration that another program made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeignConfig {
+    /// The configuration as this service carries it out.
+    pub session: SessionConfig,
+    /// The paths of the fields that this service ignores, each once, such as `statsd_metadata` or
+    /// `buffers[0].99` for a field that the schema does not have. At most [`LISTED_FIELDS_MAX`]
+    /// fields: further ones are ignored without being listed.
+    ///
+    /// [`LISTED_FIELDS_MAX`]: crate::LISTED_FIELDS_MAX
+    pub ignored: Vec<String>,
+}
+
+/// Decodes a configuration that another program made, such as the `perfetto` command. Unlike
+/// [`decode`], ignores fields that are unknown or not supported, and lists them.
+///
+/// The fields of a data source from number 100 on are for the data source alone, so they are not
+/// checked and not listed. [`SessionConfig::resolve`] checks limits and contradictions later.
+///
+/// # Errors
+///
+/// If the bytes are not a `perfetto.protos.TraceConfig`, if a field has a wrong value, or if the
+/// trace would contain what it must not without an unsupported field, such as `trace_filter`.
+pub fn decode_foreign(bytes: &[u8]) -> Result<ForeignConfig, ConfigError> {
+    let mut omissions = Omissions::Listed(Vec::new());
+    let message = decode_known_fields(bytes, &mut omissions)?;
+    let session = session_config(message, &LocalChoices::default(), &mut omissions)?;
+    Ok(ForeignConfig {
+        session,
+        ignored: omissions.into_paths(),
+    })
+}
+
+/// Returns the encoded `DataSourceConfig` of each data source in an encoded configuration that one
+/// of the decoders has accepted.
+#[must_use]
+pub fn data_source_configs(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let sources = Decoder::new(bytes).repeated::<types::Bytes>(DATA_SOURCES);
+    sources
+        .filter_map(Result::ok)
+        .map(|source| {
+            // A message in several pieces is the same as all of them in one.
+            let pieces = Decoder::new(source).repeated::<types::Bytes>(CONFIG);
+            pieces.filter_map(Result::ok).collect::<Vec<_>>().concat()
+        })
+        .collect()
 }
 
 /// Checks a `DataSourceConfig` that may only have fields for the data source itself: those with
@@ -63,9 +117,12 @@ pub fn check_source_specific(config: &DataSourceConfig) -> Result<(), ConfigErro
     }
 }
 
-/// Decodes a message, after checking that the schema has all of its fields.
-fn decode_known_fields(bytes: &[u8]) -> Result<TraceConfig, ConfigError> {
-    known_fields::check(bytes)?;
+/// Decodes a message, after checking its fields.
+fn decode_known_fields(
+    bytes: &[u8],
+    omissions: &mut Omissions,
+) -> Result<TraceConfig, ConfigError> {
+    known_fields::check(bytes, omissions)?;
     TraceConfig::decode(bytes).map_err(|error| Place::ROOT.malformed(error))
 }
 
@@ -87,14 +144,17 @@ impl SessionConfig {
         }
         // Encode and decode again: fields that the caller added in encoded form are in
         // `unknown_fields`, and become members only when they are decoded.
-        session_config(decode_known_fields(&message.encode_to_vec())?, local)
+        let omissions = &mut Omissions::Refused;
+        let message = decode_known_fields(&message.encode_to_vec(), omissions)?;
+        session_config(message, local, omissions)
     }
 }
 
-/// Converts a message whose fields are all in the schema.
+/// Converts a message whose fields are checked.
 fn session_config(
     message: TraceConfig,
     local: &LocalChoices,
+    omissions: &mut Omissions,
 ) -> Result<SessionConfig, ConfigError> {
     let root = Place::ROOT;
     let buffers = message.buffers.into_iter().enumerate();
@@ -106,15 +166,18 @@ fn session_config(
         data_sources: sources
             .map(|(index, message)| {
                 let stall_limit = local.stall_limits.get(&index).copied();
-                data_source(message, stall_limit, &root.item("data_sources", index))
+                let at = root.item("data_sources", index);
+                data_source(message, stall_limit, &at, omissions)
             })
             .collect::<Result<_, _>>()?,
         records_all: local.records_all,
         builtin_data_sources: builtin_data_sources(
             &message.builtin_data_sources.unwrap_or_default(),
             &root.field("builtin_data_sources"),
+            omissions,
         )?,
-        shared_memory: shared_memory(message.producers)?,
+        shared_memory: shared_memory(message.producers, omissions)?,
+        is_foreign: omissions.is_foreign(),
         incremental_state_clear_period_ms: message
             .incremental_state_config
             .and_then(|config| config.clear_period_ms)
@@ -171,6 +234,7 @@ fn session_config(
         compression: compression(
             message.compression.unwrap_or_default(),
             message.compression_type == Some(protos::trace_config::CompressionType::DEFLATE),
+            omissions,
         ),
         trace_uuid: (
             message.trace_uuid_msb.unwrap_or(0),
@@ -201,23 +265,32 @@ fn data_source(
     message: message::DataSource,
     stall_limit: Option<Duration>,
     at: &Place<'_>,
+    omissions: &mut Omissions,
 ) -> Result<DataSource, ConfigError> {
     use protos::data_source_config::BufferExhaustedPolicy as Policy;
     for (index, machine) in message.machine_name_filter.iter().enumerate() {
-        if machine != HOST {
-            let at = at.item("machine_name_filter", index);
+        let at = at.item("machine_name_filter", index);
+        if machine != HOST && !omissions.ignores(&at) {
             return Err(at.invalid(format!(
                 "the machine {machine:?} is not supported; use {HOST:?}"
             )));
         }
     }
     let config = message.config.unwrap_or_default();
-    if let Some(events) = &config.track_event_config {
+    if let Some(events) = &config.track_event_config
+        && !omissions.is_foreign()
+    {
         check_patterns(events, &at.field("config").field("track_event_config"))?;
     }
+    let machines = &message.machine_name_filter;
     Ok(DataSource {
         name: config.name.unwrap_or_default(),
-        target_index: config.target_buffer.map(|index| index as usize),
+        is_for_this_machine: machines.is_empty() || machines.iter().any(|name| name == HOST),
+        // For Perfetto's own service, 0 is the same as no index.
+        target_index: config
+            .target_buffer
+            .filter(|&index| index != 0 || !omissions.is_foreign())
+            .map(|index| index as usize),
         target_name: not_empty(config.target_buffer_name),
         exhausted_policy: match config.buffer_exhausted_policy {
             Some(Policy::BUFFER_EXHAUSTED_DROP) => Some(BufferExhaustedPolicy::Drop),
@@ -264,6 +337,7 @@ fn check_patterns(config: &TrackEventConfig, at: &Place<'_>) -> Result<(), Confi
 fn builtin_data_sources(
     message: &message::BuiltinDataSource,
     at: &Place<'_>,
+    omissions: &mut Omissions,
 ) -> Result<BuiltinDataSources, ConfigError> {
     Ok(BuiltinDataSources {
         disable_clock_snapshotting: message.disable_clock_snapshotting.unwrap_or(false),
@@ -281,14 +355,23 @@ fn builtin_data_sources(
             4 => Some(PrimaryTraceClock::MonotonicCoarse),
             5 => Some(PrimaryTraceClock::MonotonicRaw),
             6 => Some(PrimaryTraceClock::Boottime),
-            other => return Err(at.field("primary_trace_clock").unsupported_value(other)),
+            other => {
+                let at = at.field("primary_trace_clock");
+                if !omissions.ignores(&at) {
+                    return Err(at.unsupported_value(other));
+                }
+                None
+            }
         },
         snapshot_interval_ms: not_zero(message.snapshot_interval_ms)
             .unwrap_or(DEFAULT_SNAPSHOT_INTERVAL_MS),
     })
 }
 
-fn shared_memory(messages: Vec<message::ProducerConfig>) -> Result<Vec<SharedMemory>, ConfigError> {
+fn shared_memory(
+    messages: Vec<message::ProducerConfig>,
+    omissions: &mut Omissions,
+) -> Result<Vec<SharedMemory>, ConfigError> {
     let mut chosen: Vec<SharedMemory> = Vec::new();
     for (index, message) in messages.into_iter().enumerate() {
         let memory = SharedMemory {
@@ -298,8 +381,11 @@ fn shared_memory(messages: Vec<message::ProducerConfig>) -> Result<Vec<SharedMem
         };
         let is_chosen = |other: &SharedMemory| other.producer_name == memory.producer_name;
         if let Some(first_index) = chosen.iter().position(is_chosen) {
-            let name = memory.producer_name.as_deref().unwrap_or_default();
             let at = Place::ROOT.item("producers", index);
+            if omissions.ignores(&at) {
+                continue;
+            }
+            let name = memory.producer_name.as_deref().unwrap_or_default();
             return Err(at.field("producer_name").invalid(format!(
                 "{name:?} is already the name of producers[{first_index}]; remove one of them"
             )));
@@ -346,20 +432,34 @@ fn triggers(
 }
 
 /// Returns the best compression among those that the message names and this build supports. If this
-/// build supports none of them, returns the best one, which a later check refuses. Only the build
-/// matters here: every reader of traces supports all compressions.
-fn compression(message: message::CompressionConfig, is_older_deflate: bool) -> Compression {
+/// build supports none of them, returns no compression in a configuration of another program, and
+/// otherwise the best one, which a later check refuses. Only the build matters here: every reader of
+/// traces supports all compressions.
+fn compression(
+    message: message::CompressionConfig,
+    is_older_deflate: bool,
+    omissions: &mut Omissions,
+) -> Compression {
+    let is_newer_field = message.zstd.is_some() || message.deflate.is_some();
     let zstd = message.zstd.map(|zstd| Compression::Zstd {
         level: zstd.level.unwrap_or(DEFAULT_ZSTD_LEVEL),
     });
     let is_deflate = is_older_deflate || message.deflate.is_some();
     let deflate = is_deflate.then_some(Compression::Deflate);
     let named = [zstd, deflate].into_iter().flatten();
-    named
+    let best = named
         .clone()
         .find(|way| way.remedy().is_none())
         .or_else(|| named.into_iter().next())
-        .unwrap_or_default()
+        .unwrap_or_default();
+    let field = match is_newer_field {
+        true => "compression",
+        false => "compression_type",
+    };
+    match best.remedy().is_some() && omissions.ignores(&Place::ROOT.field(field)) {
+        true => Compression::None,
+        false => best,
+    }
 }
 
 /// Returns `None` for 0, which means the default.

@@ -1,5 +1,5 @@
 //! Checks that the schema has each field of an encoded configuration, and that it allows the
-//! field's value.
+//! field's value. Lists the other fields instead, if the configuration may have them.
 
 use std::collections::HashMap;
 
@@ -8,9 +8,10 @@ use protozero::{Decoder, Field};
 use tracezero_core::protos::DataSourceConfig;
 
 use crate::error::ConfigError;
+use crate::omissions::Omissions;
 use crate::place::Place;
 use crate::schema::{self, FieldType, Kind, MessageType};
-use crate::unsupported::unsupported_number;
+use crate::unsupported::{Foreign, refuses_unknown_values, unsupported_number};
 
 /// The wire type of a tag that begins a group.
 const GROUP_START: u8 = 3;
@@ -21,8 +22,8 @@ const SOURCE_SPECIFIC_FROM: u32 = 100;
 const PREFER_SUSPEND_CLOCK: u32 = DataSourceConfig::PREFER_SUSPEND_CLOCK_FOR_DURATION_FIELD_NUMBER;
 
 /// Checks an encoded `TraceConfig`.
-pub(crate) fn check(bytes: &[u8]) -> Result<(), ConfigError> {
-    check_message(schema::ROOT, bytes, &Place::ROOT)
+pub(crate) fn check(bytes: &[u8], omissions: &mut Omissions) -> Result<(), ConfigError> {
+    check_message(schema::ROOT, bytes, &Place::ROOT, omissions)
 }
 
 /// Checks an encoded `DataSourceConfig` that may only have fields meant for the data source. `at`
@@ -36,13 +37,19 @@ pub(crate) fn check_source_specific(fields: &[u8], at: &Place<'_>) -> Result<(),
             return Err(at.field(field.name).invalid(reason));
         }
     }
-    check_message(schema::DATA_SOURCE_CONFIG, fields, at)
+    check_message(
+        schema::DATA_SOURCE_CONFIG,
+        fields,
+        at,
+        &mut Omissions::Refused,
+    )
 }
 
 fn check_message(
     message_type: &'static MessageType,
     bytes: &[u8],
     at: &Place<'_>,
+    omissions: &mut Omissions,
 ) -> Result<(), ConfigError> {
     let mut fields = Decoder::new(bytes).fields();
     let mut count_by_number = HashMap::new();
@@ -56,22 +63,41 @@ fn check_message(
             return Ok(());
         };
         let field = field.map_err(|error| at.malformed(error))?;
-        let is_supported = unsupported_number(message_type.name, field.number).is_none();
-        let Some(field_type) = message_type.numbered(field.number).filter(|_| is_supported) else {
-            if std::ptr::eq(message_type, schema::DATA_SOURCE_CONFIG)
-                && field.number >= SOURCE_SPECIFIC_FROM
-                && is_supported
-            {
-                continue;
+        if let Some(unsupported) = unsupported_number(message_type.name, field.number) {
+            let at = at.field(unsupported.name);
+            let is_accepted = match unsupported.foreign {
+                Foreign::Ignored => omissions.ignores(&at),
+                Foreign::PassedOn => omissions.is_foreign(),
+                Foreign::Refused => false,
+            };
+            if !is_accepted {
+                return Err(at.unsupported(unsupported.remedy));
             }
-            return Err(unknown_or_unsupported(message_type, field.number, at));
+            continue;
+        }
+        let field_type = message_type.numbered(field.number);
+        let is_source_specific = std::ptr::eq(message_type, schema::DATA_SOURCE_CONFIG)
+            && field.number >= SOURCE_SPECIFIC_FROM
+            && field.number != PREFER_SUSPEND_CLOCK;
+        if is_source_specific && (field_type.is_none() || omissions.is_foreign()) {
+            continue;
+        }
+        let Some(field_type) = field_type else {
+            if !omissions.ignores(&at.field(&field.number.to_string())) {
+                return Err(ConfigError::UnknownField {
+                    message: at.to_string(),
+                    number: field.number,
+                });
+            }
+            continue;
         };
         if field_type.repeated {
             let count = count_by_number.entry(field.number).or_insert(0);
-            check_value(field_type, field, &at.item(field_type.name, *count))?;
+            let at = at.item(field_type.name, *count);
+            check_value(field_type, field, &at, omissions)?;
             *count += 1;
         } else {
-            check_value(field_type, field, &at.field(field_type.name))?;
+            check_value(field_type, field, &at.field(field_type.name), omissions)?;
         }
     }
 }
@@ -80,11 +106,12 @@ fn check_value(
     field_type: &FieldType,
     field: Field<'_>,
     at: &Place<'_>,
+    omissions: &mut Omissions,
 ) -> Result<(), ConfigError> {
     let value = match field_type.kind {
         Kind::Message(message_type) => {
             return match types::Bytes::from_field(field) {
-                Ok(bytes) => check_message(message_type, bytes, at),
+                Ok(bytes) => check_message(message_type, bytes, at, omissions),
                 Err(error) => Err(at.malformed(error)),
             };
         }
@@ -107,26 +134,16 @@ fn check_value(
                     let reason = format!("{value} is not within {} to {}", i32::MIN, i32::MAX);
                     return Err(at.invalid(reason));
                 };
-                match field_type.kind {
-                    Kind::Enum(known) if !known.iter().any(|(_, known)| *known == value) => {
-                        return Err(at.unsupported_value(value));
-                    }
-                    _ => Ok(()),
+                if let Kind::Enum(known) = field_type.kind
+                    && !known.iter().any(|(_, known)| *known == value)
+                    && (refuses_unknown_values(field_type.name) || !omissions.ignores(at))
+                {
+                    return Err(at.unsupported_value(value));
                 }
+                Ok(())
             }
             Err(error) => Err(error),
         },
     };
     value.map_err(|error| at.malformed(error))
-}
-
-/// Returns the error for a field that is unknown or not supported.
-fn unknown_or_unsupported(message_type: &MessageType, number: u32, at: &Place<'_>) -> ConfigError {
-    match unsupported_number(message_type.name, number) {
-        Some(field) => at.field(field.name).unsupported(field.remedy),
-        None => ConfigError::UnknownField {
-            message: at.to_string(),
-            number,
-        },
-    }
 }

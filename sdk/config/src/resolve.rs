@@ -69,7 +69,10 @@ impl SessionConfig {
             .collect::<Result<_, _>>()?;
         Ok(ResolvedConfig {
             target_buffers,
-            shared_memory: self.shared_memory_of_process()?,
+            shared_memory: match self.is_foreign {
+                true => None,
+                false => self.shared_memory_of_process()?,
+            },
         })
     }
 
@@ -154,6 +157,7 @@ impl SharedMemory {
 pub struct ResolvedConfig {
     /// The index of the target buffer of each data source.
     pub target_buffers: Vec<usize>,
-    /// The sizes of the shared memory for this process, if the configuration gives them.
+    /// The sizes of the shared memory for this process, if the configuration gives them. `None` for
+    /// a configuration of another program.
     pub shared_memory: Option<Geometry>,
 }

@@ -22,6 +22,9 @@ pub struct SessionConfig {
     pub builtin_data_sources: BuiltinDataSources,
     /// Sizes of shared memories: at most one entry for each producer name, and one without a name.
     pub shared_memory: Vec<SharedMemory>,
+    /// True if another program made the configuration. Sizes in `shared_memory` that are not
+    /// allowed are then no error: whoever makes a memory corrects its sizes.
+    pub is_foreign: bool,
     /// The time between two requests to clear the incremental state; 0 for no requests.
     pub incremental_state_clear_period_ms: u32,
     /// The longest time that a trace writer waits for a file that lags behind, unless its data
@@ -106,6 +109,9 @@ pub struct Buffer {
 pub struct DataSource {
     /// The name of the data source. The tracing macros write to `track_event`.
     pub name: String,
+    /// False if the configuration names machines, but not this one. The data source is then recorded
+    /// nowhere, because a service knows of no other machines.
+    pub is_for_this_machine: bool,
     /// The index of the target buffer.
     pub target_index: Option<usize>,
     /// The name of the target buffer.
