@@ -35,7 +35,7 @@ impl TracingSession {
                 packets.clock_snapshot(&snapshot, self.primary_clock());
             }
             if !builtin.disable_trace_config {
-                packets.trace_config(&self.recording.message);
+                packets.trace_config(&self.recording.encoded);
             }
             packets.trace_uuid(self.uuid);
             packets.recording_boundary(recording_id(self.uuid), BoundaryKind::BEGIN);

@@ -85,7 +85,7 @@ impl TracingSession {
             }
             if !builtin.disable_trace_config {
                 if is_first {
-                    packets.trace_config(&self.recording.message);
+                    packets.trace_config(&self.recording.encoded);
                     if let Phase::ClonedReadOnly(Some(trigger), _) = &self.phase {
                         packets.clone_trigger(trigger);
                     }

@@ -1,23 +1,28 @@
 //! A configuration prepared for the service: target buffers resolved, patterns compiled.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protozero::OwnedMessage as _;
 use regex_lite::Regex;
 
-use tracezero_config::{ConfigError, LocalChoices, SessionConfig, TriggerMode};
+use tracezero_config::{
+    ConfigError, LocalChoices, SessionConfig, TriggerMode, data_source_configs, decode_foreign,
+};
 use tracezero_core::coordination::BufferExhaustedPolicy;
 use tracezero_core::ids::{BufferId, SessionId};
-use tracezero_core::protos::data_source_config::BufferExhaustedPolicy as Policy;
+use tracezero_core::protos::data_source_config::SessionInitiator;
 use tracezero_core::protos::owned;
 use tracezero_core::shm::Geometry;
 
 /// The configuration of a session, prepared for the service.
 #[derive(Debug)]
 pub struct Recording {
-    /// The configuration as it is written into the trace.
-    pub(crate) message: owned::TraceConfig,
+    /// The encoded configuration, as it is written into the trace.
+    pub(crate) encoded: Arc<[u8]>,
+    /// The encoded `DataSourceConfig` of each data source in the configuration.
+    source_configs: Arc<[Vec<u8>]>,
     /// The configuration as the service carries it out.
     pub config: SessionConfig,
     /// The geometry of this process's shared memory, if the configuration gives one.
@@ -44,17 +49,19 @@ pub(crate) struct RecordedDataSource {
     /// The names and patterns of producers that the entry admits. It admits all if both are empty.
     producer_names: Vec<String>,
     producer_patterns: Vec<Regex>,
+    /// False if the entry is for other machines, so that it admits no producer.
+    is_for_this_machine: bool,
 }
 
 impl RecordedDataSource {
     pub(super) fn admits_producer(&self, name: &str) -> bool {
         let is_open = self.producer_names.is_empty() && self.producer_patterns.is_empty();
-        is_open
-            || self.producer_names.iter().any(|other| other == name)
+        let is_named = self.producer_names.iter().any(|other| other == name)
             || self
                 .producer_patterns
                 .iter()
-                .any(|pattern| pattern.is_match(name))
+                .any(|pattern| pattern.is_match(name));
+        self.is_for_this_machine && (is_open || is_named)
     }
 }
 
@@ -64,8 +71,32 @@ impl Recording {
     /// # Errors
     ///
     /// Returns an error if the configuration cannot be carried out or contradicts itself.
-    pub fn new(message: owned::TraceConfig, local: &LocalChoices) -> Result<Self, ConfigError> {
-        let config = SessionConfig::new(&message, local)?;
+    pub fn new(message: &owned::TraceConfig, local: &LocalChoices) -> Result<Self, ConfigError> {
+        let config = SessionConfig::new(message, local)?;
+        Self::prepare(config, &message.encode_to_vec(), local)
+    }
+
+    /// Prepares an encoded configuration of another program. Also returns the paths of the fields
+    /// that are ignored: see [`ForeignConfig::ignored`](tracezero_config::ForeignConfig::ignored).
+    ///
+    /// The caller decides whether the session may have the configuration's `output_path` and
+    /// `lockdown_mode`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the configuration cannot be carried out or contradicts itself.
+    pub fn foreign(encoded: &[u8]) -> Result<(Self, Vec<String>), ConfigError> {
+        let decoded = decode_foreign(encoded)?;
+        let recording = Self::prepare(decoded.session, encoded, &LocalChoices::default())?;
+        Ok((recording, decoded.ignored))
+    }
+
+    /// Prepares a configuration that was made of these bytes.
+    fn prepare(
+        config: SessionConfig,
+        encoded: &[u8],
+        local: &LocalChoices,
+    ) -> Result<Self, ConfigError> {
         let resolved = config.resolve()?;
         let entries = config
             .data_sources
@@ -90,6 +121,7 @@ impl Recording {
                         .enumerate()
                         .map(pattern)
                         .collect::<Result<_, _>>()?,
+                    is_for_this_machine: data_source.is_for_this_machine,
                 })
             })
             .collect::<Result<_, ConfigError>>()?;
@@ -107,7 +139,8 @@ impl Recording {
             )
             .collect::<Result<_, _>>()?;
         Ok(Self {
-            message,
+            encoded: encoded.into(),
+            source_configs: data_source_configs(encoded).into(),
             config,
             shared_memory: resolved.shared_memory,
             crash_directory: local.crash_directory.clone(),
@@ -134,40 +167,47 @@ impl Recording {
                 stall_limit: None,
                 producer_names: Vec::new(),
                 producer_patterns: Vec::new(),
+                is_for_this_machine: true,
             }];
         }
         listed
     }
 
-    /// Returns the serialized `DataSourceConfig` that a producer gets for an entry.
+    /// Returns the encoded `DataSourceConfig` that a producer gets for an entry: the bytes of the
+    /// configuration, with unknown fields, and behind them the fields that the service sets. Of a
+    /// field that occurs twice, decoders take the last value.
     pub(super) fn data_source_config(
         &self,
         entry: &RecordedDataSource,
         session: SessionId,
         target_buffer: BufferId,
     ) -> Vec<u8> {
-        let listed = self.config.data_sources.get(entry.index);
-        let config = owned::DataSourceConfig {
-            name: Some(entry.name.clone()),
+        let listed = self.source_configs.get(entry.index).cloned();
+        let mut encoded = listed.unwrap_or_else(|| {
+            let name_alone = owned::DataSourceConfig {
+                name: Some(entry.name.clone()),
+                ..owned::DataSourceConfig::default()
+            };
+            name_alone.encode_to_vec()
+        });
+        let config = &self.config;
+        let of_service = owned::DataSourceConfig {
             target_buffer: Some(u32::from(target_buffer.0)),
-            target_buffer_name: listed.and_then(|source| source.target_name.clone()),
-            buffer_exhausted_policy: entry.exhausted_policy.map(|policy| match policy {
-                BufferExhaustedPolicy::Drop => Policy::BUFFER_EXHAUSTED_DROP,
-                // Both stalling policies are the same here: the packet is dropped and counted at
-                // the end of the stall, and the process is never aborted.
-                BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => {
-                    Policy::BUFFER_EXHAUSTED_STALL_THEN_DROP
-                }
-            }),
-            trace_duration_ms: Some(self.config.duration_ms),
+            trace_duration_ms: Some(config.duration_ms),
             tracing_session_id: Some(session.value()),
-            enable_extra_guardrails: Some(self.config.enable_extra_guardrails),
-            stop_timeout_ms: Some(self.config.data_source_stop_timeout_ms),
-            ..listed.map_or_else(owned::DataSourceConfig::default, |source| {
-                source.source_specific.clone()
-            })
+            enable_extra_guardrails: Some(config.enable_extra_guardrails),
+            stop_timeout_ms: Some(config.data_source_stop_timeout_ms),
+            // Always set, so that no consumer can pretend to be trusted.
+            session_initiator: Some(SessionInitiator::UNSPECIFIED),
+            // Not set if it is false: Perfetto's SDK compares the configuration that it started with
+            // to this one, and expects the service to set only the fields above.
+            prefer_suspend_clock_for_duration: config
+                .prefer_suspend_clock_for_duration
+                .then_some(true),
+            ..owned::DataSourceConfig::default()
         };
-        config.encode_to_vec()
+        encoded.extend(of_service.encode_to_vec());
+        encoded
     }
 
     /// Returns this recording with the producer filters of `other`. The n-th entry of a name takes
@@ -185,7 +225,8 @@ impl Recording {
             }
         }
         Self {
-            message: self.message.clone(),
+            encoded: Arc::clone(&self.encoded),
+            source_configs: Arc::clone(&self.source_configs),
             config: self.config.clone(),
             shared_memory: self.shared_memory,
             crash_directory: self.crash_directory.clone(),

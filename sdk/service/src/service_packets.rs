@@ -8,11 +8,10 @@ use super::phase::State;
 use super::trace_stats::TraceStats;
 use super::tracing_session::{ClockSnapshot, ConcurrentSessionEvent};
 use super::trigger_history::ReceivedTrigger;
-use protozero::{HeapBuffered, OwnedMessage as _};
+use protozero::HeapBuffered;
 use tracezero_core::clock;
 use tracezero_core::ids::ProducerId;
 use tracezero_core::protos;
-use tracezero_core::protos::owned;
 use tracezero_core::protos::sequences::TracePacketExt as _;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
@@ -83,8 +82,11 @@ impl ServicePackets<'_, '_> {
         });
     }
 
-    pub(super) fn trace_config(&mut self, config: &owned::TraceConfig) {
-        self.packet_now(&|packet| packet.trace_config(|out| config.encode(out)));
+    /// Writes a configuration: an encoded `TraceConfig`.
+    pub(super) fn trace_config(&mut self, encoded: &[u8]) {
+        self.packet_now(&|packet| {
+            packet.trace_config(|out| out.as_message_mut().append_raw(encoded));
+        });
     }
 
     pub(super) fn trace_uuid(&mut self, (msb, lsb): (i64, i64)) {

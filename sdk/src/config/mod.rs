@@ -207,7 +207,7 @@ impl TraceConfig {
 
     /// Checks the configuration and converts it into the form that the service carries out.
     pub(crate) fn recording(self) -> Result<Recording, ConfigError> {
-        Recording::new(self.message, &self.local)
+        Recording::new(&self.message, &self.local)
     }
 
     /// Converts the configuration into a `SessionConfig`. Each field is checked on its own;

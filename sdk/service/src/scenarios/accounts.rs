@@ -174,7 +174,7 @@ fn a_producer_is_told_how_long_writers_wait_before_they_drop() {
         stall_limits: [(0, limit)].into_iter().collect(),
         ..LocalChoices::default()
     };
-    let _session = world.session_of(Recording::new(message, &local).unwrap());
+    let _session = world.session_of(Recording::new(&message, &local).unwrap());
     let (_, setup) = producer.setup(SOURCE);
     assert_eq!(setup.exhausted_policy, BufferExhaustedPolicy::Stall);
     assert_eq!(setup.stall_limit, limit);

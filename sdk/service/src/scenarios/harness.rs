@@ -57,7 +57,7 @@ impl From<SessionError> for StartError {
 /// Encodes and decodes a configuration, then prepares it for the service.
 pub(super) fn recording(config: &TraceConfig) -> Result<Recording, ConfigError> {
     let message = tracezero_config::decode(&config.encode())?;
-    Recording::new(message, &LocalChoices::default())
+    Recording::new(&message, &LocalChoices::default())
 }
 
 /// A service whose time and random numbers the test controls.

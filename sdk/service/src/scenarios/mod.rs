@@ -9,6 +9,7 @@ mod trace_file; // a file for traces
 
 mod life_cycle; // sessions from setup to end
 mod data_sources; // which producers and data sources take part
+mod foreign_configs; // configurations that other programs make
 mod stopping; // data sources that report when they have stopped
 mod observers; // what owners and traces learn about starts and stops
 mod named_buffers; // the buffers that packets are written to
