@@ -125,9 +125,10 @@ impl TraceConfig {
     ///
     /// - `experimental_mode` of a buffer: each buffer is a `TRACE_BUFFER_V2`;
     /// - `trace_all_machines`: there is one machine;
-    /// - `trace_duration_ms`, `tracing_session_id`, `enable_extra_guardrails`, `stop_timeout_ms`,
-    ///   `session_initiator` and `prefer_suspend_clock_for_duration` of a data source: the service
-    ///   sets them to the session's own values;
+    /// - `trace_duration_ms`, `tracing_session_id`, `enable_extra_guardrails`, `stop_timeout_ms` and
+    ///   `session_initiator` of a data source: the service sets them to the session's own values;
+    /// - `prefer_suspend_clock_for_duration` of a data source: the data source gets it, or `true` if
+    ///   the session has it;
     /// - `notify_traceur`, `allow_user_build_tracing` and `max_upload_per_day_bytes`: the service
     ///   of the reference implementation ignores them, too.
     ///
