@@ -128,6 +128,21 @@ fn producer_gets_the_values_of_the_service() {
 }
 
 #[test]
+fn producer_learns_that_the_session_counts_suspended_time() {
+    let world = World::new();
+    let producer = world.producer("p");
+    producer.register("ds");
+    let mut bytes = config(&[source("host")]);
+    bytes.extend(encoded(|out| out.append_bool::<36>(true)));
+    let (recording, _) = Recording::foreign(&bytes).unwrap();
+    let _session = world.session_of(recording);
+    let (_, setup) = producer.setup("ds");
+    let decoder = DataSourceConfigDecoder::new(&setup.config);
+    let prefers = decoder.prefer_suspend_clock_for_duration().unwrap();
+    assert_eq!(prefers, Some(true));
+}
+
+#[test]
 fn own_configurations_reach_the_producer_in_the_same_way() {
     let world = World::new();
     let producer = world.producer("p");
