@@ -103,7 +103,7 @@ pub use flight_recorder::{
 pub use process_end::{finish_recordings, leave_signals_alone};
 pub use report::{BufferMemory, Losses, Report, Warning};
 #[cfg(feature = "system")]
-pub use system::{System, SystemBuilder, SystemState};
+pub use system::{System, SystemBuilder, SystemState, SystemStats};
 #[cfg(feature = "system")]
 #[doc(inline)]
 pub use tracezero_client::AddressError;

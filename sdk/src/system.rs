@@ -36,6 +36,22 @@ pub struct System {
     client: Client,
 }
 
+/// What became of the packets that a process has recorded for a daemon, over all connections of a
+/// [`System`]. An event is a packet, and each session of the daemon has packets of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SystemStats {
+    /// The packets that threads have begun, with those that were dropped.
+    pub packets_begun: u64,
+    /// The packets that were dropped because the shared memory had no room.
+    pub packets_dropped: u64,
+    /// The number of times that a thread began to drop packets. The next packet of the thread that
+    /// is not dropped is marked in the trace.
+    pub drop_episodes: u64,
+    /// The total time for which threads have waited for room in the shared memory.
+    pub waited: Duration,
+}
+
 /// Settings of a [`System`].
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing is connected before `connect` is called"]
@@ -67,6 +83,30 @@ impl System {
     #[must_use]
     pub fn state(&self) -> SystemState {
         self.client.state()
+    }
+
+    /// Counts the packets that were recorded for the daemon so far, and those that were dropped
+    /// because the daemon did not free the shared memory in time. What the daemon itself overwrites
+    /// or loses is in the trace's own statistics.
+    ///
+    /// ```no_run
+    /// let system = tracezero::System::connect()?;
+    /// // At the end of the program:
+    /// let stats = system.stats();
+    /// if stats.packets_dropped > 0 {
+    ///     eprintln!("{} of {} events are not in the trace", stats.packets_dropped, stats.packets_begun);
+    /// }
+    /// # Ok::<(), tracezero::Error>(())
+    /// ```
+    #[must_use]
+    pub fn stats(&self) -> SystemStats {
+        let counts = self.client.counts();
+        SystemStats {
+            packets_begun: counts.packets.packets_begun,
+            packets_dropped: counts.packets.packets_dropped,
+            drop_episodes: counts.packets.drop_episodes,
+            waited: counts.waited,
+        }
     }
 
     /// Waits until the daemon has accepted this process, at most for `timeout`. Returns whether it

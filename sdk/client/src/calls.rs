@@ -20,6 +20,7 @@ use tracezero_producer::{
     self as producer, Arbiter, ArbiterConfig, DataSourceState, ProcessProducer, Realm, TraceWriter,
 };
 
+use crate::counts::Counts;
 use crate::remote_service::RemoteService;
 
 /// The maximum number of calls that wait. If a callback takes so long that more come, the connection
@@ -90,10 +91,11 @@ impl Calls {
         service: Arc<RemoteService>,
         first: &'static DataSourceState,
         stall_limit: Duration,
+        counts: Arc<Counts>,
     ) -> io::Result<(Self, CallsThread)> {
         let (queue, calls) = sync_channel(WAITING_MAX);
         let weak = Arc::downgrade(&service);
-        let work = move || run(&service, first, stall_limit, &calls);
+        let work = move || run(&service, first, stall_limit, &counts, &calls);
         let thread = own_thread::spawn("tracezero-calls", work)?;
         let thread = CallsThread {
             service: weak,
@@ -143,6 +145,7 @@ fn run(
     service: &Arc<RemoteService>,
     first: &'static DataSourceState,
     stall_limit: Duration,
+    counts: &Counts,
     calls: &Receiver<Call>,
 ) {
     let realm = Realm::of_new_connection();
@@ -158,6 +161,7 @@ fn run(
         service,
         producer: ProcessProducer::new(realm),
         stall_limit,
+        counts,
         arbiter: None,
         instances: HashMap::new(),
     };
@@ -167,6 +171,7 @@ fn run(
     }
     service.outbox.close();
     producer::disconnect(realm.realm);
+    counts.end_connection();
 }
 
 /// The state of the thread.
@@ -175,6 +180,7 @@ struct ConnectedRealm<'a> {
     service: &'a Arc<RemoteService>,
     producer: ProcessProducer,
     stall_limit: Duration,
+    counts: &'a Counts,
     /// `None` until the daemon has given its memory.
     arbiter: Option<Arc<Arbiter>>,
     /// The instances that are set up.
@@ -196,6 +202,7 @@ impl ConnectedRealm<'_> {
                 let arbiter = Arbiter::new(memory, endpoint, ArbiterConfig::default());
                 self.producer.set_arbiter(&arbiter);
                 producer::set_arbiter(self.realm, &arbiter);
+                self.counts.begin_connection(&arbiter);
                 self.arbiter = Some(arbiter);
             }
             Call::SetUp(id, config) => self.set_up(id, config),

@@ -13,6 +13,7 @@ use tracezero_producer::DataSourceState;
 
 use crate::back_off::BackOff;
 use crate::connection::Connection;
+use crate::counts::ClientCounts;
 use crate::options::Options;
 use crate::outbox::Waker;
 use crate::process_exit;
@@ -88,6 +89,12 @@ impl Client {
     #[must_use]
     pub fn state(&self) -> ClientState {
         self.shared.state()
+    }
+
+    /// Counts what became of the packets of all connections so far.
+    #[must_use]
+    pub fn counts(&self) -> ClientCounts {
+        self.shared.counts.sum()
     }
 
     /// Waits until the daemon has accepted this process. Returns whether it has.

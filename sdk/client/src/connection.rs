@@ -315,7 +315,12 @@ impl<'a> Connection<'a> {
         let service = Arc::new(RemoteService {
             outbox: Arc::clone(&outbox),
         });
-        let (calls, thread) = Calls::start(service, self.first, self.options.stall_limit)?;
+        let (calls, thread) = Calls::start(
+            service,
+            self.first,
+            self.options.stall_limit,
+            Arc::clone(&self.shared.counts),
+        )?;
         self.calls_thread = Some(thread);
         self.stage = Stage::Connected(Connected {
             methods,

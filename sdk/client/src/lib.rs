@@ -17,6 +17,7 @@
 mod options; // how to connect
 mod trust; // which daemons may see what is traced
 mod outbox; // what waits to be sent
+mod counts; // what became of the packets
 mod shared; // what the thread shares with the application
 mod remote_service; // the daemon, as the producer sees it
 mod back_off; // how long to wait until the next attempt
@@ -29,6 +30,7 @@ mod process_exit; // sends what connections have before the process exits
 mod client; // connects, again and again
 
 pub use client::{Client, ClientError};
+pub use counts::ClientCounts;
 pub use options::Options;
 pub use shared::ClientState;
 pub use tracezero_ipc::address::{Address, AddressError};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::counts::Counts;
 use crate::outbox::Waker;
 use crate::socket_watch::SocketWatch;
 
@@ -34,6 +35,7 @@ pub enum ClientState {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) waker: Arc<Waker>,
+    pub(crate) counts: Arc<Counts>,
     is_closing: AtomicBool,
     /// True if the process is about to exit: then no code of the application is called any more.
     is_exiting: AtomicBool,
@@ -45,6 +47,7 @@ impl Shared {
     pub(crate) fn new(waker: Waker) -> Self {
         Self {
             waker: Arc::new(waker),
+            counts: Arc::default(),
             is_closing: AtomicBool::new(false),
             is_exiting: AtomicBool::new(false),
             state: Mutex::new(ClientState::Connecting),

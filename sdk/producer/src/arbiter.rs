@@ -30,6 +30,7 @@
 //! chunk after its return, it is easier to see that scraping is correct.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -80,6 +81,8 @@ pub struct Arbiter {
     endpoint: Arc<dyn ServiceEndpoint>,
     config: ArbiterConfig,
     state: Mutex<State>,
+    /// The total time that writers have waited for a free chunk, in nanoseconds.
+    waited_ns: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -158,6 +161,7 @@ impl Arbiter {
                 accounts: Accounts::new(crash_files),
                 is_shut_down: false,
             }),
+            waited_ns: AtomicU64::new(0),
         })
     }
 
@@ -172,6 +176,14 @@ impl Arbiter {
     #[must_use]
     pub fn writer_totals(&self) -> Vec<WriterTotals> {
         self.state.lock().accounts.totals()
+    }
+
+    /// Returns the total time that writers have waited for a free chunk. A writer that still waits
+    /// is not counted.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        // Relaxed, like the addition: it is only a count.
+        Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed))
     }
 
     /// Forgets the counts of the writers to `target_buffer`, which no longer exists.
@@ -371,7 +383,11 @@ impl Arbiter {
             pause = ((pause + Duration::from_micros(1)) * 8).min(STALL_PAUSE_MAX);
             let chunk = self.find_chunk(request);
             // Nobody frees chunks of a connection that has ended.
-            if chunk.is_some() || started.elapsed() >= limit || self.state.lock().is_shut_down {
+            let waited = started.elapsed();
+            if chunk.is_some() || waited >= limit || self.state.lock().is_shut_down {
+                // Relaxed: see `waited`. A sum that takes 584 years to overflow.
+                self.waited_ns
+                    .fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
                 return chunk;
             }
         }

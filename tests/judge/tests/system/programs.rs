@@ -339,7 +339,7 @@ fn events_with_reports(_: &System) {
 }
 
 /// Records at full speed until a line comes, and says the longest time of an event.
-fn at_full_speed(_: &System) {
+fn at_full_speed(system: &System) {
     wait_until(|| enabled!("test"));
     say("started");
     let is_over = AtomicBool::new(false);
@@ -356,7 +356,14 @@ fn at_full_speed(_: &System) {
             longest = longest.max(start.elapsed());
             count += 1;
         }
-        println!("\n{count} {}", longest.as_micros());
+        let stats = system.stats();
+        println!(
+            "\n{count} {} {} {} {}",
+            longest.as_micros(),
+            stats.packets_dropped,
+            stats.drop_episodes,
+            stats.waited.as_micros()
+        );
     });
     wait_for_line();
 }
