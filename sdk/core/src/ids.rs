@@ -31,6 +31,12 @@ pub struct WriterId(pub u16);
 impl WriterId {
     /// The largest writer id. Perfetto's shared-memory ABI has 15 bits for it.
     pub const MAX: Self = Self(0x7fff);
+
+    /// Returns whether a writer can have this id. Chunks of another process may have any.
+    #[must_use]
+    pub fn is_valid(self) -> bool {
+        (1..=Self::MAX.0).contains(&self.0)
+    }
 }
 
 /// The position of a chunk in the sequence of one trace writer. Starts at 0 and wraps at 2^32.

@@ -152,9 +152,7 @@ impl Control {
     #[must_use]
     pub(super) fn producer_disconnected(&mut self, id: ProducerId) -> Option<ConnectedProducer> {
         let producer = self.producers.remove(&id)?;
-        for session in self.sessions.values() {
-            producer.link.scrape(&session.buffers);
-        }
+        producer.link.scrape_all();
         self.for_each_session(|session, context| {
             session.remove_instances(context, |instance| instance.producer == id);
         });

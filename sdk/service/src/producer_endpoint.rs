@@ -93,15 +93,13 @@ impl ServiceEndpoint for ProducerEndpoint {
         target_buffer: BufferId,
         losses: &Arc<LossCount>,
     ) {
-        self.link.writers.lock().insert(writer_id, target_buffer);
-        if let Some(buffer) = self.link.buffer(target_buffer) {
+        if let Some(buffer) = self.link.register_writer(writer_id, target_buffer) {
             buffer.report_losses((self.id, writer_id), Arc::clone(losses));
         }
     }
 
     fn unregister_writer(&self, writer_id: WriterId) {
-        let target_buffer = self.link.writers.lock().remove(&writer_id);
-        if let Some(buffer) = target_buffer.and_then(|id| self.link.buffer(id)) {
+        if let Some(buffer) = self.link.unregister_writer(writer_id) {
             buffer.stop_reporting_losses((self.id, writer_id));
         }
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 use super::central_buffer::CentralBuffer;
 use super::trace_buffer::{ClientIdentity, UntrustedChunk};
@@ -30,8 +30,9 @@ pub(super) struct ProducerLink {
     memory: RwLock<ServiceMemory>,
     /// The buffers of the sessions that record this producer. The producer may write to no others.
     buffers: RwLock<HashMap<BufferId, Arc<CentralBuffer>>>,
-    /// The target buffers of the registered writers.
-    pub(super) writers: Mutex<HashMap<WriterId, BufferId>>,
+    /// The target buffers of the registered writers. The producer chooses them: they may be buffers
+    /// that it may not write to.
+    writers: RwLock<HashMap<WriterId, BufferId>>,
     refused: Arc<RefusedCommits>,
 }
 
@@ -68,7 +69,7 @@ impl ProducerLink {
             client,
             memory: RwLock::new(memory),
             buffers: RwLock::default(),
-            writers: Mutex::default(),
+            writers: RwLock::default(),
             refused,
         }
     }
@@ -90,17 +91,50 @@ impl ProducerLink {
         }
     }
 
-    /// Copies finished packets out of chunks that writers still hold into `buffers`.
-    ///
+    /// Registers a writer to `target_buffer`. Returns that buffer, if the producer may write to it.
+    /// Ignores an id that no writer can have.
+    pub(super) fn register_writer(
+        &self,
+        writer_id: WriterId,
+        target_buffer: BufferId,
+    ) -> Option<Arc<CentralBuffer>> {
+        if !writer_id.is_valid() {
+            return None;
+        }
+        self.writers.write().insert(writer_id, target_buffer);
+        self.buffer(target_buffer)
+    }
+
+    /// Unregisters a writer. Returns its buffer, if the producer may write to it.
+    pub(super) fn unregister_writer(&self, writer_id: WriterId) -> Option<Arc<CentralBuffer>> {
+        let target_buffer = self.writers.write().remove(&writer_id)?;
+        self.buffer(target_buffer)
+    }
+
+    /// Copies finished packets out of chunks that writers still hold into all buffers that this
+    /// producer may write to.
+    pub(super) fn scrape_all(&self) {
+        let buffers: Vec<_> = self.buffers.read().values().map(Arc::clone).collect();
+        self.scrape_into(&buffers);
+    }
+
+    /// Copies finished packets out of chunks that writers still hold into those of `buffers` that
+    /// this producer may write to.
+    pub(super) fn scrape(&self, buffers: &[Arc<CentralBuffer>]) {
+        // A writer names its buffer itself, so that it is registered there proves nothing.
+        let allowed = buffers.iter().filter_map(|buffer| self.buffer(buffer.id));
+        self.scrape_into(&allowed.collect::<Vec<_>>());
+    }
+
     /// Writers that come to the end of a chunk meanwhile wait for one batch of pages at most. If a
     /// writer acquires a chunk after the scrape started, the scrape may miss it. Such a chunk holds
     /// only packets that were written after the start.
-    pub(super) fn scrape(&self, buffers: &[Arc<CentralBuffer>]) {
+    fn scrape_into(&self, buffers: &[Arc<CentralBuffer>]) {
         let mut payload = Vec::new();
         let page_count = self.memory.read().lent_page_count();
         for first_page in (0..page_count).step_by(SCRAPED_PAGES_MAX) {
             let mut memory = self.memory.write();
-            let writers = self.writers.lock();
+            let writers = self.writers.read();
             let behind_last = page_count.min(first_page + SCRAPED_PAGES_MAX as u32);
             for page_index in first_page..behind_last {
                 self.scrape_page(&mut memory, page_index, &writers, buffers, &mut payload);
@@ -157,11 +191,13 @@ impl ProducerLink {
         let Ok(chunk) = memory.acquire_for_reading(place) else {
             return;
         };
-        match self.buffer(chunk_to_move.target_buffer) {
+        let writer_id = chunk.writer_id();
+        let buffer = self.buffer(chunk_to_move.target_buffer);
+        match buffer.filter(|buffer| self.may_commit(writer_id, buffer.id)) {
             Some(buffer) => buffer.commit(&UntrustedChunk {
                 producer_id: self.id,
                 client: self.client,
-                writer_id: chunk.writer_id(),
+                writer_id,
                 chunk_id: chunk.chunk_id(),
                 fragment_count: chunk.packets().count(),
                 flags: chunk.packets().flags(),
@@ -171,6 +207,13 @@ impl ProducerLink {
             None => RefusedCommits::add(&self.refused.chunks),
         }
         // Dropping the chunk frees it.
+    }
+
+    /// Returns false if no writer has this id, or if the writer is registered for another buffer. A
+    /// writer that is not registered may commit.
+    fn may_commit(&self, writer_id: WriterId, target_buffer: BufferId) -> bool {
+        let registered = self.writers.read().get(&writer_id).copied();
+        writer_id.is_valid() && registered.is_none_or(|registered| registered == target_buffer)
     }
 
     pub(super) fn patch_chunk(&self, patch: &ChunkToPatch) {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use protozero::HeapBuffered;
 
 use crate::trace_buffer::ClientIdentity;
 use crate::{
@@ -22,7 +23,9 @@ use tracezero_core::coordination::{
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, SessionId};
 use tracezero_core::protos::trace_packet::Data;
 use tracezero_core::protos::tracing_service_event::EventType;
-use tracezero_core::protos::{TraceDecoder, TracePacketDecoder, TracingServiceEventDecoder};
+use tracezero_core::protos::{
+    TraceDecoder, TracePacket, TracePacketDecoder, TracingServiceEventDecoder,
+};
 use tracezero_core::shm::{Geometry, PageLayout, shared_memory};
 use tracezero_producer::{Arbiter, ArbiterConfig, TraceWriter};
 
@@ -429,6 +432,17 @@ impl TestProducer {
     }
 }
 
+/// A producer that ignores all calls.
+pub(super) struct IgnoringProducer;
+
+impl Producer for IgnoringProducer {
+    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) {}
+    fn start_data_source(&self, _: InstanceId) {}
+    fn stop_data_source(&self, _: InstanceId) {}
+    fn flush(&self, _: FlushId, _: &[InstanceId], _: FlushFlags) {}
+    fn clear_incremental_state(&self, _: &[InstanceId]) {}
+}
+
 /// Writes a packet with this text.
 pub(super) fn write(writer: &mut TraceWriter, text: &str) {
     writer.trace_packet(|packet| {
@@ -436,6 +450,15 @@ pub(super) fn write(writer: &mut TraceWriter, text: &str) {
             event.set_str(text);
         });
     });
+}
+
+/// Encodes a packet with this text.
+pub(super) fn packet(text: &str) -> Vec<u8> {
+    let mut buffer = HeapBuffered::<TracePacket<'_>>::new();
+    buffer.message().for_testing(|event| {
+        event.set_str(text);
+    });
+    buffer.to_vec()
 }
 
 /// A call that the service made to the owner of a session.

@@ -1,23 +1,18 @@
 use std::sync::Arc;
 use std::thread;
 
-use protozero::HeapBuffered;
-
 use crate::trace_buffer::ClientIdentity;
 use crate::{FlushOutcome, ProducerEndpoint};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
-use tracezero_core::coordination::{
-    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
-};
-use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
-use tracezero_core::protos;
+use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
+use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::{
     ChunkFlags, ChunkPlace, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk,
     shared_memory,
 };
 
-use super::harness::{TestSession, World, write};
+use super::harness::{IgnoringProducer, TestSession, World, packet, write};
 
 fn config() -> TraceConfig {
     TraceConfig::empty()
@@ -96,17 +91,6 @@ struct ManualProducer {
     target_buffer: BufferId,
 }
 
-/// A producer that ignores all calls.
-struct IgnoringProducer;
-
-impl Producer for IgnoringProducer {
-    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) {}
-    fn start_data_source(&self, _: InstanceId) {}
-    fn stop_data_source(&self, _: InstanceId) {}
-    fn flush(&self, _: FlushId, _: &[InstanceId], _: FlushFlags) {}
-    fn clear_incremental_state(&self, _: &[InstanceId]) {}
-}
-
 impl ManualProducer {
     const WRITER: WriterId = WriterId(1);
 
@@ -168,14 +152,6 @@ impl ManualProducer {
         assert_eq!(*outcome.lock(), Some(FlushOutcome::Succeeded));
         self.session.read().texts()
     }
-}
-
-fn packet(text: &str) -> Vec<u8> {
-    let mut buffer = HeapBuffered::<protos::TracePacket<'_>>::new();
-    buffer.message().for_testing(|event| {
-        event.set_str(text);
-    });
-    buffer.to_vec()
 }
 
 #[test]

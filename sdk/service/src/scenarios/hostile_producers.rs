@@ -1,0 +1,247 @@
+//! Producers that write into the buffers of sessions that do not record them. Each takes part in a
+//! session of its own, so that flushes scrape its memory.
+
+use std::sync::Arc;
+
+use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
+use tracezero_core::commit::{ChunkToMove, ChunkToPatch, CommitRequest, Patch, ServiceEndpoint};
+use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
+use tracezero_core::ids::{BufferId, ChunkId, WriterId};
+use tracezero_core::shm::{
+    CHUNKS_PER_PAGE_MAX, ChunkFlags, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk,
+    shared_memory,
+};
+
+use crate::ProducerEndpoint;
+use crate::trace_buffer::ClientIdentity;
+
+use super::harness::{IgnoringProducer, TestProducer, TestSession, World, packet, write};
+
+/// All ids that a buffer can have.
+fn all_ids() -> impl Iterator<Item = BufferId> {
+    (1..=u16::MAX).map(BufferId)
+}
+
+fn config(data_source: &str) -> TraceConfig {
+    TraceConfig::empty()
+        .add_buffer(BufferConfig::ring(4096))
+        .add_data_source(DataSourceConfig::new(data_source))
+}
+
+/// A session that records an honest producer alone.
+struct Victim {
+    producer: TestProducer,
+    session: TestSession,
+}
+
+impl Victim {
+    fn new(world: &World) -> Self {
+        let producer = world.producer("honest");
+        producer.register("honest");
+        let session = world.session(config("honest"));
+        let mut writer = producer.writer("honest");
+        write(&mut writer, "first");
+        Self { producer, session }
+    }
+
+    /// Checks that the trace has what the honest producer has written, and nothing else.
+    #[track_caller]
+    fn assert_untouched(&self) {
+        let mut writer = self.producer.writer("honest");
+        write(&mut writer, "last");
+        self.session.disable();
+        assert_eq!(self.session.read().texts(), ["first", "last"]);
+    }
+}
+
+struct Hostile {
+    memory: ProducerMemory,
+    endpoint: ProducerEndpoint,
+}
+
+impl Hostile {
+    const DATA_SOURCE: &str = "hostile";
+
+    /// Connects a producer with memory of this many pages.
+    fn connect(world: &World, pages: usize) -> Self {
+        let geometry = Geometry::new(pages * 4096, 4096).unwrap();
+        let (memory, service_memory) = shared_memory(geometry).unwrap();
+        let client = ClientIdentity::default();
+        let service = &world.service;
+        let producer = Arc::new(IgnoringProducer);
+        let endpoint = service.connect_producer("hostile", client, service_memory, producer);
+        let endpoint = endpoint.unwrap();
+        let registered = endpoint.register_data_source(DataSourceDescriptor {
+            name: Self::DATA_SOURCE.to_owned(),
+            needs_no_flush: true,
+            ..DataSourceDescriptor::default()
+        });
+        registered.unwrap();
+        Self { memory, endpoint }
+    }
+
+    fn register_writer(&self, writer_id: WriterId, target_buffer: BufferId) {
+        self.endpoint
+            .register_writer(writer_id, target_buffer, &Arc::default());
+    }
+
+    /// Begins a chunk that has a finished packet. `number` is that of the chunk in the memory.
+    fn chunk(&self, number: u32, writer_id: WriterId) -> WritableChunk {
+        let header = NewChunk {
+            writer_id,
+            chunk_id: ChunkId(0),
+            flags: ChunkFlags::NONE,
+        };
+        let page_index = number / u32::from(CHUNKS_PER_PAGE_MAX);
+        let layout = PageLayout::Fourteen;
+        let chunk = self.memory.acquire_for_writing(page_index, layout, header);
+        let mut chunk = chunk.unwrap();
+        chunk.append_packet(&packet("hostile"));
+        chunk.publish_finished();
+        chunk
+    }
+
+    fn commit(&self, chunk: WritableChunk, target_buffer: BufferId) {
+        let place = chunk.complete();
+        self.endpoint.commit(&CommitRequest {
+            chunks_to_move: vec![ChunkToMove {
+                page_index: place.page_index,
+                chunk_index: place.chunk_index,
+                target_buffer,
+            }],
+            chunks_to_patch: Vec::new(),
+        });
+    }
+}
+
+#[test]
+fn commits_to_foreign_buffers_are_refused() {
+    let world = World::new();
+    let victim = Victim::new(&world);
+    let hostile = Hostile::connect(&world, 1);
+    for target in all_ids() {
+        hostile.commit(hostile.chunk(0, WriterId(1)), target);
+    }
+    assert_eq!(victim.session.stats().chunks_discarded, u64::from(u16::MAX));
+    victim.assert_untouched();
+}
+
+#[test]
+fn patches_for_foreign_buffers_are_refused() {
+    let world = World::new();
+    let victim = Victim::new(&world);
+    let hostile = Hostile::connect(&world, 1);
+    for target_buffer in all_ids() {
+        hostile.endpoint.commit(&CommitRequest {
+            chunks_to_move: Vec::new(),
+            chunks_to_patch: vec![ChunkToPatch {
+                writer_id: WriterId(1),
+                chunk_id: ChunkId(0),
+                target_buffer,
+                patches: vec![Patch {
+                    offset_bytes: 0,
+                    data: [0x80, 0x80, 0x80, 0],
+                }],
+                has_more_patches: false,
+            }],
+        });
+    }
+    let stats = victim.session.stats();
+    assert_eq!(stats.patches_discarded, u64::from(u16::MAX));
+    victim.assert_untouched();
+}
+
+#[test]
+fn flushes_scrape_nothing_into_foreign_buffers() {
+    let world = World::new();
+    let victim = Victim::new(&world);
+    let hostile = Hostile::connect(&world, 1);
+    let own = world.session(config(Hostile::DATA_SOURCE));
+    let chunk = hostile.chunk(0, WriterId(1));
+    for target in all_ids() {
+        hostile.register_writer(WriterId(1), target);
+        own.flush(0);
+        victim.session.flush(0);
+    }
+    // It did write, if only to its own buffer.
+    assert_eq!(own.read().texts(), ["hostile"]);
+    victim.assert_untouched();
+    drop(chunk);
+}
+
+#[test]
+fn ends_of_sessions_scrape_nothing_into_foreign_buffers() {
+    let world = World::new();
+    let hostile = Hostile::connect(&world, 1);
+    let own = world.session(config(Hostile::DATA_SOURCE));
+    let victim = Victim::new(&world);
+    let target = victim.producer.setup("honest").1.target_buffer;
+    hostile.register_writer(WriterId(1), target);
+    let chunk = hostile.chunk(0, WriterId(1));
+    own.disable();
+    assert!(own.read().texts().is_empty());
+    victim.assert_untouched();
+    drop(chunk);
+}
+
+#[test]
+fn disconnecting_scrapes_nothing_into_foreign_buffers() {
+    /// The number of writers of a connection, each with a chunk that it holds.
+    const WRITERS: u16 = 16_384;
+    let world = World::new();
+    let victim = Victim::new(&world);
+    let own = world.session(config(Hostile::DATA_SOURCE));
+    let ids: Vec<_> = all_ids().collect();
+    for ids in ids.chunks(WRITERS.into()) {
+        let pages = ids.len().div_ceil(CHUNKS_PER_PAGE_MAX.into());
+        let hostile = Hostile::connect(&world, pages);
+        let chunks: Vec<_> = (0..)
+            .zip(ids)
+            .map(|(number, target)| {
+                let writer_id = WriterId(number + 1);
+                hostile.register_writer(writer_id, *target);
+                hostile.chunk(number.into(), writer_id)
+            })
+            .collect();
+        drop(hostile.endpoint);
+        drop(chunks);
+    }
+    // It did write, if only to its own buffer.
+    assert_eq!(own.read().texts(), ["hostile"]);
+    victim.assert_untouched();
+}
+
+#[test]
+fn writers_commit_to_the_buffer_that_they_are_registered_for() {
+    let world = World::new();
+    let hostile = Hostile::connect(&world, 1);
+    let two_buffers = config(Hostile::DATA_SOURCE)
+        .add_buffer(BufferConfig::ring(4096))
+        .add_data_source(DataSourceConfig::new(Hostile::DATA_SOURCE).target_index(1));
+    let own = world.session(two_buffers);
+    let [first, second] = &world.service.buffers(own.id)[..] else {
+        panic!("two buffers");
+    };
+    hostile.register_writer(WriterId(1), first.id);
+    hostile.commit(hostile.chunk(0, WriterId(1)), second.id);
+    assert_eq!(own.stats().chunks_discarded, 1);
+    hostile.commit(hostile.chunk(0, WriterId(1)), first.id);
+    assert_eq!(own.stats().chunks_discarded, 1);
+    own.disable();
+    assert_eq!(own.read().texts(), ["hostile"]);
+}
+
+#[test]
+fn writers_have_ids_from_1_to_32767() {
+    let world = World::new();
+    let hostile = Hostile::connect(&world, 1);
+    let own = world.session(config(Hostile::DATA_SOURCE));
+    let target = world.service.buffers(own.id)[0].id;
+    for (id, refused) in [(0, 1), (1, 1), (0x7fff, 1), (0x8000, 2), (0xffff, 3)] {
+        hostile.register_writer(WriterId(id), target);
+        hostile.commit(hostile.chunk(0, WriterId(id)), target);
+        assert_eq!(own.stats().chunks_discarded, refused, "{id}");
+    }
+    own.disable();
+    assert_eq!(own.read().texts(), ["hostile", "hostile"]);
+}
