@@ -93,10 +93,10 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Creates a sequence. Up to 2^16 sequences have different ids.
+    /// Creates a sequence. Different indexes have different ids.
     pub fn new(index: u32) -> Self {
         Self {
-            producer_id: ProducerId::new((index % u32::from(u16::MAX)) as u16 + 1),
+            producer_id: ProducerId::new(index + 1),
             writer_id: WriterId((index % WRITERS_MAX) as u16 + 1),
             client: ClientIdentity {
                 uid: Some(1000 + index),

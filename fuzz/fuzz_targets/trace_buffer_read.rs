@@ -68,11 +68,11 @@ struct Place {
 struct Run {
     audited: AuditedBuffer,
     /// The latest chunk of each writer.
-    latest: BTreeMap<(u16, u16), u32>,
+    latest: BTreeMap<(u32, u16), u32>,
     /// The end of the latest packet that was read, and the step in which it was read.
-    read: BTreeMap<(u16, u16), (Place, usize)>,
+    read: BTreeMap<(u32, u16), (Place, usize)>,
     /// The step in which each fragment of a chunk was first committed.
-    first_seen: BTreeMap<(u16, u16, u32), Vec<usize>>,
+    first_seen: BTreeMap<(u32, u16, u32), Vec<usize>>,
     step: usize,
 }
 

@@ -32,7 +32,7 @@ const ABORTED: u64 = 0x0fff_ffff;
 /// - the statistics count each patch call by its result.
 pub struct AuditedBuffer {
     buffer: TraceBuffer,
-    expected: BTreeMap<(u16, u16), ExpectedCounts>,
+    expected: BTreeMap<(u32, u16), ExpectedCounts>,
     patches_succeeded: u64,
     patches_failed: u64,
 }

@@ -33,7 +33,7 @@ impl Writer {
     /// Returns the ids. They include 0, which no real writer has.
     pub fn ids(self) -> (ProducerId, WriterId) {
         (
-            ProducerId::new(u16::from(self.0 & 1)),
+            ProducerId::new(u32::from(self.0 & 1) << 16),
             WriterId(u16::from(self.0 >> 1 & 3)),
         )
     }

@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-/// The id of a producer, which the service assigns. A producer is a process; in tests, a part of
-/// this process acts as one.
+/// The id of a producer, which the service assigns: from 1 on. A number comes again after 2^32
+/// connections at the earliest. A producer is a process; in tests, a part of this process acts as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ProducerId(u16);
+pub struct ProducerId(u32);
 
 impl ProducerId {
     /// Creates the id with this number. Only the service and tests need this.
     #[doc(hidden)]
     #[must_use]
     #[inline]
-    pub const fn new(number: u16) -> Self {
+    pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
     /// Returns the number.
     #[must_use]
     #[inline]
-    pub const fn value(self) -> u16 {
+    pub const fn value(self) -> u32 {
         self.0
     }
 }

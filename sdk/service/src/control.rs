@@ -88,6 +88,18 @@ impl Control {
         }
     }
 
+    /// Returns an id that no producer has. Numbers come again after all others, so that no sequence
+    /// of a producer that is gone is continued by another one.
+    pub(super) fn next_producer_id(&mut self) -> ProducerId {
+        loop {
+            let number = self.last_producer.value().wrapping_add(1);
+            self.last_producer = ProducerId::new(number);
+            if number != 0 && !self.producers.contains_key(&self.last_producer) {
+                return self.last_producer;
+            }
+        }
+    }
+
     /// Calls `work` with a session, then applies the effects that it noted. Returns `None` if there
     /// is no such session.
     pub(super) fn with_session<R>(

@@ -32,7 +32,7 @@ impl fmt::Debug for ProducerEndpoint {
 }
 
 impl Service {
-    /// Connects a producer. Returns `None` if all ids are in use, or if its user is locked out.
+    /// Connects a producer. Returns `None` if its user is locked out.
     pub fn connect_producer(
         self: &Arc<Self>,
         name: &str,
@@ -44,8 +44,7 @@ impl Service {
             if control.only_uid.is_some_and(|uid| client.uid != Some(uid)) {
                 return None;
             }
-            let id = ProducerId::new(control.last_producer.value().checked_add(1)?);
-            control.last_producer = id;
+            let id = control.next_producer_id();
             let refused = Arc::clone(&control.refused);
             let link = Arc::new(ProducerLink::new(id, client, memory, refused));
             control.producers.insert(

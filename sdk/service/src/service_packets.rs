@@ -127,7 +127,7 @@ impl ServicePackets<'_, '_> {
                         for &(id, producer) in sequences {
                             out.add_sequences(|out| {
                                 out.set_id(id);
-                                out.set_producer_id(i32::from(producer.value()));
+                                out.set_producer_id(producer.value().cast_signed());
                             });
                         }
                     });

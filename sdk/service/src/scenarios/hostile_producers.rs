@@ -245,3 +245,21 @@ fn writers_have_ids_from_1_to_32767() {
     own.disable();
     assert_eq!(own.read().texts(), ["hostile", "hostile"]);
 }
+
+#[test]
+fn many_connections_do_not_end_the_service() {
+    /// More than 16 bits can number.
+    const CONNECTIONS: u32 = 70_000;
+    let world = World::new();
+    let victim = Victim::new(&world);
+    for _ in 0..CONNECTIONS {
+        drop(Hostile::connect(&world, 1));
+    }
+    let late = world.producer("late");
+    late.register("late");
+    let session = world.session(config("late"));
+    write(&mut late.writer("late"), "in the trace");
+    session.disable();
+    assert_eq!(session.read().texts(), ["in the trace"]);
+    victim.assert_untouched();
+}

@@ -4,24 +4,27 @@ use tracezero_core::ids::{ProducerId, WriterId};
 
 use super::sequence::SequenceIndex;
 
-/// The producer id and the writer id of a sequence, in one word.
+/// The producer id and the writer id of a sequence, in one word of which 48 bits are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct SequenceKey(u32);
+pub(super) struct SequenceKey(u64);
 
 impl SequenceKey {
     #[inline]
     pub(super) fn new(producer_id: ProducerId, writer_id: WriterId) -> Self {
-        Self(u32::from(producer_id.value()) << 16 | u32::from(writer_id.0))
+        Self(u64::from(producer_id.value()) << 16 | u64::from(writer_id.0))
     }
 
     pub(super) fn producer_id(self) -> ProducerId {
-        ProducerId::new((self.0 >> 16) as u16)
+        ProducerId::new((self.0 >> 16) as u32)
     }
 
     pub(super) fn writer_id(self) -> WriterId {
         WriterId(self.0 as u16)
     }
 }
+
+/// 2^64 divided by the golden ratio: consecutive keys, multiplied by it, are far apart.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An entry of the map. It is free if it has no index.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,9 +97,9 @@ impl KeyMap {
     /// at the same position.
     #[inline]
     fn home(&self, key: SequenceKey) -> usize {
-        let spread = key.0.wrapping_mul(0x9e37_79b1);
+        let spread = key.0.wrapping_mul(SPREAD) >> 32;
         // Use the upper bits, as many as the length has.
-        ((u64::from(spread) * self.entries.len() as u64) >> 32) as usize
+        ((spread * self.entries.len() as u64) >> 32) as usize
     }
 
     #[inline]
@@ -112,7 +115,7 @@ mod tests {
     #[test]
     fn keys_are_found_after_the_map_has_grown() {
         let mut map = KeyMap::default();
-        let key = |i: usize| SequenceKey(i as u32 * 0x0001_0003);
+        let key = |i: usize| SequenceKey(i as u64 * 0x0001_0003);
         for i in 0..1000 {
             assert_eq!(map.get(key(i)), None);
             map.insert(key(i), SequenceIndex::new(i));
@@ -127,7 +130,7 @@ mod tests {
     fn searches_stay_short_for_any_set_of_writers() {
         // All ids; ids that an attacker would choose, whose searches start in one half of the map;
         // and ids in which only some bits vary.
-        let half = |writer: &u16| u32::from(*writer).wrapping_mul(0x9e37_79b1) < 1 << 31;
+        let half = |writer: &u16| u64::from(*writer).wrapping_mul(SPREAD) < 1 << 63;
         let patterns: [Vec<u16>; 4] = [
             (1..0x8000).collect(),
             (0..=u16::MAX).filter(half).take(0x7fff).collect(),

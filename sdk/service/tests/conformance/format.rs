@@ -40,7 +40,7 @@ pub enum Step {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writer {
-    pub producer: u16,
+    pub producer: u32,
     pub writer: u16,
 }
 

@@ -27,7 +27,7 @@ const OVERWRITE: u32 = 64 | PRESENT;
 const WRITER_ABORT: u32 = 128 | PRESENT;
 
 /// The producer and the writer.
-pub type Key = (u16, u16);
+pub type Key = (u32, u16);
 
 /// The user and the process.
 pub type Client = (Option<u32>, Option<u32>);

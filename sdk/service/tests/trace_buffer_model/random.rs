@@ -76,7 +76,7 @@ pub fn run(seed: u64) -> Run {
     let writer_count = if is_crowd { 1400 } else { 1 + random.below(4) };
     let mut writers: Vec<Writer> = (0..writer_count)
         .map(|i| Writer {
-            key: (1 + (i % 2) as u16, 1 + (i / 2) as u16),
+            key: (1 + ((i % 2) << 16) as u32, 1 + (i / 2) as u16),
             client: (Some(1000 + i as u32), random.percent(80).then_some(7)),
             next_id: (random.below(60) as u32).wrapping_sub(30),
             may_jump: true,

@@ -6,7 +6,7 @@ use tracezero_service::trace_buffer::{LossMask, Packets, TraceBuffer, split_firs
 /// A packet as read: its writer, the loss before it, and its bytes.
 #[derive(Debug, PartialEq)]
 struct ReadPacket {
-    producer: u16,
+    producer: u32,
     writer: u16,
     loss: LossMask,
     bytes: Vec<u8>,
