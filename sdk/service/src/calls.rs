@@ -1,8 +1,11 @@
-//! Calls that the service makes to producers and to owners of sessions.
+//! Calls that the service makes to producers and to owners of sessions, and other work that must not
+//! be done while the state is locked.
 //!
 //! The service never makes a call while its state is locked, because the callee may call the
 //! service back. Calls are noted under the lock and made after it is released: one at a time, in
-//! the order in which they were noted. A request to the service returns when the calls that follow
+//! the order in which they were noted. Scrapes are among them, because they take long; when one is
+//! over, the state is locked again and the session continues. What it notes then is done before
+//! anything that was noted later, and counts as a part of the scrape. A request to the service returns when the calls that follow
 //! from it have been made. So when a request to start a session returns, the session is recording,
 //! whichever thread made the calls. Perfetto's own service posts messages to the one thread that it
 //! runs on. Here the requesting thread does the work, under one lock.
@@ -29,11 +32,20 @@ use parking_lot::{Condvar, MutexGuard};
 /// A call that was noted, to be made later.
 pub(super) type Call = Box<dyn FnOnce() + Send>;
 
+/// What follows from a call, with the state locked.
+pub(super) type Continuation<T> = Box<dyn FnOnce(&mut T) + Send>;
+
+/// A call, and what follows from it.
+type Step<T> = Box<dyn FnOnce() -> Option<Continuation<T>> + Send>;
+
 /// The calls that are still to be made.
-#[derive(Default)]
-pub(super) struct Calls {
-    waiting: VecDeque<Call>,
-    /// The number of calls noted so far.
+pub(super) struct Calls<T> {
+    waiting: VecDeque<Step<T>>,
+    /// What the continuation of the present call has noted.
+    following: VecDeque<Step<T>>,
+    /// True while a continuation runs.
+    is_continuing: bool,
+    /// The number of calls noted so far, without those that follow from others.
     noted: u64,
     /// The number of calls that were noted and have returned.
     made: u64,
@@ -52,19 +64,53 @@ pub(super) enum CallWait {
     LeaveCalls,
 }
 
-impl Calls {
+impl<T> Default for Calls<T> {
+    fn default() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            following: VecDeque::new(),
+            is_continuing: false,
+            noted: 0,
+            made: 0,
+            caller: None,
+            left_to_caller: 0,
+        }
+    }
+}
+
+impl<T: 'static> Calls<T> {
+    /// Notes a call.
     pub(super) fn note(&mut self, call: Call) {
-        self.noted += 1;
-        self.waiting.push_back(call);
+        self.note_step(Box::new(move || {
+            call();
+            None
+        }));
+    }
+
+    /// Notes work, and what follows from it.
+    pub(super) fn note_work(&mut self, work: Call, then: Continuation<T>) {
+        self.note_step(Box::new(move || {
+            work();
+            Some(then)
+        }));
+    }
+
+    fn note_step(&mut self, step: Step<T>) {
+        if self.is_continuing {
+            self.following.push_back(step);
+        } else {
+            self.noted += 1;
+            self.waiting.push_back(step);
+        }
     }
 }
 
 /// Makes the calls that were noted so far. `calls_of` finds them in the locked value. If another
 /// thread is making calls, this function waits or leaves all calls to that thread, as `patience`
 /// says. Notifies `changed` after each call.
-pub(super) fn make_calls<T>(
+pub(super) fn make_calls<T: 'static>(
     mut locked: MutexGuard<'_, T>,
-    calls_of: impl Fn(&mut T) -> &mut Calls,
+    calls_of: impl Fn(&mut T) -> &mut Calls<T>,
     changed: &Condvar,
     mut patience: CallWait,
 ) {
@@ -86,15 +132,11 @@ pub(super) fn make_calls<T>(
                 CallWait::Unlimited | CallWait::LeaveCalls => changed.wait(&mut locked),
             },
             None if calls.made < until.max(calls.left_to_caller) => {
-                let Some(call) = calls.waiting.pop_front() else {
+                let Some(step) = calls.waiting.pop_front() else {
                     return;
                 };
                 calls.caller = Some(this_thread);
-                let outcome = MutexGuard::unlocked(&mut locked, || {
-                    // Catch a panic, so that `caller` is reset and other threads can make the
-                    // remaining calls. The panic is resumed below.
-                    panic::catch_unwind(AssertUnwindSafe(call))
-                });
+                let outcome = make_call(&mut locked, &calls_of, step);
                 let calls = calls_of(&mut locked);
                 calls.caller = None;
                 calls.made += 1;
@@ -107,4 +149,28 @@ pub(super) fn make_calls<T>(
             Some(_) | None => return,
         }
     }
+}
+
+/// Makes a call, and all that follow from it. If one panics, the others are made before this returns.
+fn make_call<T: 'static>(
+    locked: &mut MutexGuard<'_, T>,
+    calls_of: impl Fn(&mut T) -> &mut Calls<T>,
+    first: Step<T>,
+) -> thread::Result<()> {
+    let mut outcome = Ok(());
+    let mut next = Some(first);
+    while let Some(step) = next {
+        // Catch a panic, so that other threads can make the remaining calls. The caller resumes it.
+        match MutexGuard::unlocked(locked, || panic::catch_unwind(AssertUnwindSafe(step))) {
+            Ok(Some(continuation)) => {
+                calls_of(locked).is_continuing = true;
+                continuation(locked);
+                calls_of(locked).is_continuing = false;
+            }
+            Ok(None) => {}
+            Err(panic) => outcome = Err(panic),
+        }
+        next = calls_of(locked).following.pop_front();
+    }
+    outcome
 }

@@ -8,9 +8,10 @@
 use std::sync::Arc;
 
 use super::calls::Call;
+use super::central_buffer::CentralBuffer;
 use super::environment::Environment;
 use super::instance::RegisteredDataSource;
-use super::pending_flush::{CloneId, FlushOutcome};
+use super::pending_flush::{CloneId, FlushOutcome, FlushThen};
 use super::producer_link::ProducerLink;
 use super::timers::{Timer, Timers};
 use super::tracing_session::{ConcurrentSessionEvent, SessionOwner};
@@ -40,6 +41,31 @@ pub(super) enum Effect {
     StateChanged(ConcurrentSessionEvent),
     /// Continues a clone after a group of its buffers was flushed.
     CloneFlushed(CloneId, Vec<usize>, FlushOutcome),
+    /// Scrapes, without the lock of the service. Then the session continues.
+    Scrape(Scrape, AfterScrape),
+}
+
+/// Copies finished packets out of chunks that writers still hold. That takes long, so it is done
+/// without the lock of the service.
+pub(super) struct Scrape {
+    pub(super) producers: Vec<Arc<ProducerLink>>,
+    pub(super) buffers: Vec<Arc<CentralBuffer>>,
+}
+
+impl Scrape {
+    pub(super) fn run(&self) {
+        for producer in &self.producers {
+            producer.scrape(&self.buffers);
+        }
+    }
+}
+
+/// What a session does after a scrape.
+pub(super) enum AfterScrape {
+    /// It has been flushed.
+    Flushed(FlushOutcome, FlushThen),
+    /// It ends.
+    End,
 }
 
 /// A producer and the data sources that it has registered.

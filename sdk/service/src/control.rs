@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::calls::Calls;
-use super::context::{ConnectedProducer, Context, Effect};
+use super::context::{AfterScrape, ConnectedProducer, Context, Effect};
 use super::environment::Environment;
 use super::instance::Registration;
 use super::pending_clone::PendingClone;
-use super::pending_flush::CloneId;
+use super::pending_flush::{CloneId, FlushOutcome, FlushThen};
 use super::producer_link::RefusedCommits;
 use super::timers::Timers;
 use super::tracing_session::TracingSession;
@@ -46,7 +46,7 @@ pub(crate) struct Control {
     pub(super) producers: SmallMap<ProducerId, ConnectedProducer>,
     pub(super) sessions: SmallMap<SessionId, TracingSession>,
     pub(super) timers: Timers,
-    pub(super) calls: Calls,
+    pub(super) calls: Calls<Self>,
     pub(super) triggers: TriggerHistory,
     pub(super) clones: SmallMap<CloneId, PendingClone>,
     pub(super) last_clone: u64,
@@ -120,11 +120,11 @@ impl Control {
         };
         let result = work(session, &mut context);
         let effects = context.effects;
-        self.apply(effects);
+        self.apply(id, effects);
         Some(result)
     }
 
-    fn apply(&mut self, effects: Vec<Effect>) {
+    fn apply(&mut self, id: SessionId, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::Call(call) => self.calls.note(call),
@@ -132,7 +132,23 @@ impl Control {
                 Effect::CloneFlushed(clone, group, outcome) => {
                     self.clone_flushed(clone, &group, outcome);
                 }
+                Effect::Scrape(scrape, then) => self.calls.note_work(
+                    Box::new(move || scrape.run()),
+                    Box::new(move |control| control.continue_after_scrape(id, then)),
+                ),
             }
+        }
+    }
+
+    fn continue_after_scrape(&mut self, id: SessionId, then: AfterScrape) {
+        if self.sessions.contains_key(&id) {
+            self.with_session(id, |session, context| {
+                session.continue_after_scrape(context, then)
+            });
+        } else if let AfterScrape::Flushed(_, FlushThen::Tell(tell)) = then {
+            // The session was freed meanwhile.
+            self.calls
+                .note(Box::new(move || tell(FlushOutcome::Failed)));
         }
     }
 
@@ -157,19 +173,26 @@ impl Control {
         self.timers.next_deadline_ns()
     }
 
-    /// Removes a producer. Packets that it has finished in its chunks are kept, and its instances
+    /// Removes a producer. Packets that it has finished in its chunks are kept, then its instances
     /// end.
     ///
     /// The caller must drop the returned value without the lock, as for [`Control::free`].
     #[must_use]
     pub(super) fn producer_disconnected(&mut self, id: ProducerId) -> Option<ConnectedProducer> {
         let producer = self.producers.remove(&id)?;
-        producer.link.scrape_all();
-        self.for_each_session(|session, context| {
-            session.remove_instances(context, |instance| instance.producer == id);
-        });
-        // Do not wait for the producer to answer flushes.
-        self.for_each_session(|session, context| session.flushes_answered(context, id, ..));
+        let link = Arc::clone(&producer.link);
+        self.calls.note_work(
+            Box::new(move || link.scrape_all()),
+            Box::new(move |control| {
+                control.for_each_session(|session, context| {
+                    session.remove_instances(context, |instance| instance.producer == id);
+                });
+                // Do not wait for the producer to answer flushes.
+                control.for_each_session(|session, context| {
+                    session.flushes_answered(context, id, ..);
+                });
+            }),
+        );
         Some(producer)
     }
 }

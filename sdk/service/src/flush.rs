@@ -3,7 +3,7 @@
 
 use std::ops::RangeBounds;
 
-use super::context::{Context, Effect};
+use super::context::{AfterScrape, Context, Effect};
 use super::lifecycle_events::Event;
 use super::pending_flush::{FlushOutcome, FlushThen, PendingFlush};
 use super::phase::End;
@@ -116,8 +116,7 @@ impl TracingSession {
             FlushOutcome::Failed
         };
         self.note_event(context.environment, Event::AllDataSourcesFlushed);
-        self.scrape(context);
-        self.after_flush(context, outcome, pending.then);
+        self.scrape_then(context, AfterScrape::Flushed(outcome, pending.then));
     }
 
     /// Handles a flush that could not begin, or whose session ended before it.
@@ -126,7 +125,12 @@ impl TracingSession {
         self.after_flush(context, FlushOutcome::Failed, then);
     }
 
-    fn after_flush(&mut self, context: &mut Context<'_>, outcome: FlushOutcome, then: FlushThen) {
+    pub(super) fn after_flush(
+        &mut self,
+        context: &mut Context<'_>,
+        outcome: FlushOutcome,
+        then: FlushThen,
+    ) {
         match then {
             FlushThen::Nothing => {}
             FlushThen::Disable => self.disable(context, End::after_flush(outcome)),

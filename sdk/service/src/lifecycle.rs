@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::central_buffer::{CentralBuffer, ReadMode};
-use super::context::Context;
+use super::context::{AfterScrape, Context, Effect, Scrape};
 use super::control::Control;
 use super::error::SessionError;
 use super::instance::InstanceState;
@@ -19,7 +19,7 @@ use super::tracing_session::{BeforeWriting, FileOutput, SessionOwner, TracingSes
 use tracezero_config::TriggerMode;
 use tracezero_core::coordination::{FlushFlags, FlushReason};
 use tracezero_core::crash_files::SessionFolder;
-use tracezero_core::ids::{BufferId, SessionId};
+use tracezero_core::ids::{BufferId, ProducerId, SessionId};
 
 /// The time after which the trace names data sources that have not started.
 const SLOW_START_MS: u64 = 20_000;
@@ -184,14 +184,11 @@ impl Control {
     pub(super) fn free(&mut self, id: SessionId) -> Option<TracingSession> {
         self.fail_clones_of(id);
         self.with_session(id, |session, context| {
-            session.disable_now(context, End::default());
+            session.abandon(context);
         });
         let session = self.sessions.remove(&id)?;
         for producer in self.producers.values() {
             producer.link.revoke(&session.buffers);
-        }
-        for buffer in &session.buffers {
-            buffer.reader_is_gone();
         }
         Some(session)
     }
@@ -290,9 +287,10 @@ impl TracingSession {
                 });
                 self.set_stop_timer(context);
             }
-            Phase::Stopping(known) | Phase::Disabled(known) | Phase::ClonedReadOnly(_, known) => {
-                known.add(end);
-            }
+            Phase::Stopping(known)
+            | Phase::Ending(known)
+            | Phase::Disabled(known)
+            | Phase::ClonedReadOnly(_, known) => known.add(end),
         }
     }
 
@@ -316,16 +314,38 @@ impl TracingSession {
     }
 
     /// Ends the session without waiting for its data sources.
-    pub(super) fn disable_now(&mut self, context: &mut Context<'_>, mut end: End) {
+    pub(super) fn disable_now(&mut self, context: &mut Context<'_>, end: End) {
+        if self.begin_end(context, end) {
+            self.scrape_then(context, AfterScrape::End);
+        }
+    }
+
+    /// Ends the session, whose packets nobody will read.
+    fn abandon(&mut self, context: &mut Context<'_>) {
+        self.begin_end(context, End::default());
+        self.finish_end(context);
+    }
+
+    /// Stops all data sources. Returns false if the session has ended or is about to.
+    fn begin_end(&mut self, context: &mut Context<'_>, mut end: End) -> bool {
         match &mut self.phase {
             Phase::Configured | Phase::Started { .. } => {}
             // If `end` has a reason, it wins over the reason why the session began to stop.
             Phase::Stopping(known) => end.add(std::mem::take(known)),
-            Phase::Disabled(_) | Phase::ClonedReadOnly(..) => return,
+            Phase::Ending(_) | Phase::Disabled(_) | Phase::ClonedReadOnly(..) => return false,
         }
         self.stop_instances(context, true);
         context.cancel_timers(|_| true);
-        self.scrape(context);
+        self.phase = Phase::Ending(end);
+        true
+    }
+
+    /// Ends a session whose chunks were scraped. Does nothing if it has ended meanwhile.
+    fn finish_end(&mut self, context: &mut Context<'_>) {
+        let Phase::Ending(end) = &mut self.phase else {
+            return;
+        };
+        let end = std::mem::take(end);
         let reason = end.reason.clone();
         self.enter(context, Phase::Disabled(end));
         self.note_event(context.environment, Event::TracingDisabled);
@@ -336,24 +356,43 @@ impl TracingSession {
         context.call_owner(&self.owner, move |owner| owner.disabled(reason.as_deref()));
     }
 
-    /// Copies finished packets out of the chunks of the producers that take part.
-    pub(super) fn scrape(&self, context: &Context<'_>) {
-        for (id, producer) in context.producers.iter() {
-            if self.instances.iter().any(|it| it.producer == *id) {
-                producer.link.scrape(&self.buffers);
-            }
+    /// Returns a scrape of the producers that take part.
+    fn scrape(&self, context: &Context<'_>) -> Scrape {
+        let takes_part = |id: &ProducerId| self.instances.iter().any(|it| it.producer == *id);
+        let producers = context.producers.iter();
+        Scrape {
+            producers: producers
+                .filter(|(id, _)| takes_part(id))
+                .map(|(_, producer)| Arc::clone(&producer.link))
+                .collect(),
+            buffers: self.buffers.clone(),
         }
     }
 
-    /// Scrapes before a pass over the buffers, if a periodic scrape is due or `is_wanted`.
-    pub(super) fn scrape_for_file(&mut self, context: &Context<'_>, is_wanted: bool) {
+    /// Scrapes the producers that take part, then continues.
+    pub(super) fn scrape_then(&self, context: &mut Context<'_>, then: AfterScrape) {
+        let scrape = self.scrape(context);
+        context.effects.push(Effect::Scrape(scrape, then));
+    }
+
+    pub(super) fn continue_after_scrape(&mut self, context: &mut Context<'_>, then: AfterScrape) {
+        match then {
+            AfterScrape::Flushed(outcome, then) => self.after_flush(context, outcome, then),
+            AfterScrape::End => self.finish_end(context),
+        }
+    }
+
+    /// Returns the scrape before a pass over the buffers, if a periodic one is due or `is_wanted`.
+    pub(super) fn scrape_for_file(
+        &mut self,
+        context: &Context<'_>,
+        is_wanted: bool,
+    ) -> Option<Scrape> {
         let is_due = match &mut self.file {
             FileOutput::Open { scrape_is_due } => std::mem::take(scrape_is_due),
             FileOutput::None | FileOutput::Closed => false,
         };
-        if is_due || is_wanted {
-            self.scrape(context);
-        }
+        (is_due || is_wanted).then(|| self.scrape(context))
     }
 
     /// Writes the contents of the buffers into the file, after a flush or scrape if the

@@ -21,10 +21,10 @@ pub enum State {
 /// A [`State`] with its data. `TracingSession::enter` moves a session to its next phase.
 ///
 /// ```text
-///              start             disable             all stopped, or timeout
-///   Configured -----> Started -----------> Stopping ------------------------> Disabled
-///       |                |                                                       ^
-///       '--- disable ----'----- disable, if no data source is waited for --------'
+///              start             disable             all stopped, or timeout           scraped
+///   Configured -----> Started -----------> Stopping ------------------------> Ending ---------> Disabled
+///       |                |                                                      ^
+///       '--- disable ----'----- disable, if no data source is waited for -------'
 /// ```
 pub(super) enum Phase {
     Configured,
@@ -33,6 +33,8 @@ pub(super) enum Phase {
         all_started: bool,
     },
     Stopping(End),
+    /// All data sources have stopped, and the chunks of writers are being scraped.
+    Ending(End),
     Disabled(End),
     /// The first value is the trigger that asked for the clone, if one did.
     ClonedReadOnly(Option<ReceivedTrigger>, End),
@@ -52,7 +54,7 @@ impl Phase {
         match self {
             Self::Configured => State::Configured,
             Self::Started { .. } => State::Started,
-            Self::Stopping(_) => State::Stopping,
+            Self::Stopping(_) | Self::Ending(_) => State::Stopping,
             Self::Disabled(_) => State::Disabled,
             Self::ClonedReadOnly(..) => State::ClonedReadOnly,
         }
@@ -62,7 +64,10 @@ impl Phase {
     pub(super) fn end(&self) -> Option<&End> {
         match self {
             Self::Configured | Self::Started { .. } => None,
-            Self::Stopping(end) | Self::Disabled(end) | Self::ClonedReadOnly(_, end) => Some(end),
+            Self::Stopping(end)
+            | Self::Ending(end)
+            | Self::Disabled(end)
+            | Self::ClonedReadOnly(_, end) => Some(end),
         }
     }
 }

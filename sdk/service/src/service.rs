@@ -144,7 +144,14 @@ impl Service {
 
     /// Ends a session if it has not ended, and removes it with its buffers.
     pub fn free(&self, session: SessionId) {
-        drop(self.with(|control| control.free(session)));
+        let freed = self.look(|control| control.free(session));
+        // A buffer may be locked for long, by a scrape. And a call that is being made may wait for
+        // room in it.
+        for buffer in freed.iter().flat_map(|session| &session.buffers) {
+            buffer.reader_is_gone();
+        }
+        self.with(|_| ());
+        drop(freed);
     }
 
     /// Asks the data sources of a session to flush. Calls `done` with the outcome. A `timeout_ms`

@@ -115,9 +115,12 @@ impl Service {
     ) -> Result<(), WriteError> {
         output.begin_pass()?;
         let is_wanted = reader.buffers().iter().any(|buffer| buffer.wants_scrape());
-        self.look_at(session, |session, context| {
-            session.scrape_for_file(context, is_wanted);
+        let scrape = self.look_at(session, |session, context| {
+            session.scrape_for_file(context, is_wanted)
         });
+        if let Some(scrape) = scrape.flatten() {
+            scrape.run();
+        }
         self.read_all(session, reader, extent, |batch| output.write(batch))?;
         Ok(output.end_pass()?)
     }

@@ -1,11 +1,15 @@
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use support::wait_until;
 
 use crate::trace_buffer::ClientIdentity;
-use crate::{FlushOutcome, ProducerEndpoint};
+use crate::{FlushOutcome, ProducerEndpoint, State};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
-use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
+use tracezero_core::coordination::{DataSourceDescriptor, FlushFlags, ServiceControl};
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::{
     ChunkFlags, ChunkPlace, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk,
@@ -188,4 +192,69 @@ fn chunks_of_a_disconnected_producer_are_scraped() {
     drop(producer.endpoint);
     assert_eq!(producer.session.read().texts(), ["finished"]);
     drop(chunk);
+}
+
+/// Flushes a session on another thread, and calls `meanwhile` while the scrape waits for the buffer.
+fn during_a_scrape(world: &World, meanwhile: impl FnOnce(TestSession)) {
+    let producer = world.producer("p");
+    producer.register("ds");
+    let session = world.session(config());
+    let buffer = world.service.buffers(session.id)[0].clone();
+    let mut writer = producer.writer("ds");
+    write(&mut writer, "held");
+    let (service, id) = (Arc::clone(&world.service), session.id);
+    producer.calls();
+    thread::scope(|scope| {
+        let flushing = buffer.with(|_| {
+            let flushing = scope.spawn(move || {
+                let outcome = Arc::new(Mutex::new(Vec::new()));
+                let noted = Arc::clone(&outcome);
+                service.flush(id, 0, FlushFlags::explicit(), move |it| {
+                    noted.lock().push(it)
+                });
+                outcome
+            });
+            wait_until(|| !producer.calls().is_empty());
+            meanwhile(session);
+            flushing
+        });
+        let outcome = flushing.join().unwrap();
+        assert_eq!(outcome.lock().len(), 1, "told once");
+    });
+}
+
+#[test]
+fn the_service_answers_while_it_scrapes() {
+    let world = World::new();
+    during_a_scrape(&world, |session| {
+        let (answer, answered) = mpsc::channel();
+        let service = Arc::clone(&world.service);
+        let id = session.id;
+        thread::spawn(move || {
+            for _ in 0..1000 {
+                answer.send(service.state(id)).unwrap();
+            }
+        });
+        for _ in 0..1000 {
+            let state = answered.recv_timeout(Duration::from_secs(10));
+            assert_eq!(state, Ok(Some(State::Started)));
+        }
+        // Freeing it waits for the scrape.
+        std::mem::forget(session);
+    });
+}
+
+#[test]
+fn a_session_can_be_freed_while_it_is_scraped() {
+    let world = World::new();
+    let freeing = Mutex::new(None);
+    during_a_scrape(&world, |session| {
+        let service = Arc::clone(&world.service);
+        let id = session.id;
+        *freeing.lock() = Some(thread::spawn(move || drop(session)));
+        wait_until(|| service.state(id).is_none());
+    });
+    let freeing = freeing.into_inner().unwrap();
+    freeing.join().unwrap();
+    assert!(world.service.service_state(0).sessions.is_empty());
 }
