@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# usage: PERFETTO_BIN=FOLDER ci/interop.sh
+#
+# Checks our processes with Perfetto's own programs, which a build of Perfetto puts into FOLDER. Not
+# part of `.ci/run`, because few machines have all of them. Takes three minutes after the build, which
+# takes five, and 2 GB in TMPDIR.
+#
+# 1. `stress_test` checks each packet of its six configurations, once with Perfetto's producer and
+#    once with `tests/judge/examples/stress_producer.rs`. Ours must not have more errors in any.
+# 2. `traced` and `perfetto` record programs of the judge's tests. `trace_processor_shell` must find
+#    all events, arguments, names of threads and fields of an own schema, and report no error.
+set -euo pipefail
+
+perfetto=${PERFETTO_BIN:?the folder with traced, perfetto, stress_test, stress_producer and trace_processor_shell}
+for program in traced perfetto stress_test stress_producer trace_processor_shell; do
+    [ -x "$perfetto/$program" ] || {
+        echo "$perfetto/$program is missing: build it from Perfetto's source" >&2
+        exit 1
+    }
+done
+perfetto=$(realpath "$perfetto")
+cd "$(dirname "$0")/.."
+
+folder=$(mktemp -d)
+daemon=
+finish() {
+    [ -z "$daemon" ] || kill "$daemon"
+    rm -rf "$folder"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+failed=0
+
+# Optimizes everything except the published schema, which would take many minutes.
+cargo build --locked --release --package judge --example stress_producer --test system \
+    --config 'profile.release.package.perfetto_protos.opt-level = 0' \
+    --message-format json-render-diagnostics >"$folder/built"
+executable() { # executable <target>
+    sed -n 's/.*"name":"'"$1"'".*"executable":"\([^"]*\)".*/\1/p' "$folder/built"
+}
+
+stress() { # stress <name> <producer>
+    mkdir "$folder/$1"
+    # It starts the programs beside its own file, so a link to it would not do.
+    cp "$perfetto/stress_test" "$folder/$1"
+    ln -s "$perfetto/traced" "$perfetto/perfetto" "$folder/$1"
+    ln -s "$2" "$folder/$1/stress_producer"
+    echo "--- stress_test with $1 producer"
+    TMPDIR=$folder/$1 "$folder/$1/stress_test" >"$folder/$1/results" 2>"$folder/$1/log" || {
+        tail -n 20 "$folder/$1/log" >&2
+        exit 1
+    }
+    rm "$folder/$1"/perfetto-stress-test/*/trace
+}
+
+errors_log() { # errors_log <name> <configuration>
+    echo "$folder/$1/perfetto-stress-test/$2/errors.log"
+}
+
+# Counts the errors of a configuration by sequence. The sum of `stress_test` says little: if the
+# buffer has overwritten the first packet of a sequence, or a packet was lost, `stress_test` reports
+# all later packets of the sequence, since none has the counter that it expects. So lines whose
+# counters are off by the same number are one error. A sequence that is not in the trace is one error.
+#
+# Perfetto's producer has one error per sequence wherever the session ends before all packets are
+# written: its last packet repeats a counter, or is lost. In `stalls` the buffer also overwrites the
+# first packets of each sequence, ours and theirs.
+#
+# `stress_test` kills `perfetto` if `traced` needs more than 30 s to read the buffer, so the trace is
+# cut off. Then there are three more errors, and one for each missing sequence, in place of the one
+# or two that Perfetto's producer has.
+errors() { # errors <name> <configuration>
+    tr -d '\0' <"$(errors_log "$1" "$2")" | awk '
+        /counter mismatch for sequence/ {
+            off_by = $NF - $(NF - 2)
+            if (off_by != last[$6]) count++
+            last[$6] = off_by
+            next
+        }
+        /Trace threads mismatch/ { count += $5 > $8 ? $5 - $8 : $8 - $5; next }
+        NF { count++ }
+        END { print count + 0 }'
+}
+
+packets() { # packets <name> <configuration>
+    awk -v config="$2" '
+        $1 == "Config:" { is_it = $2 == config }
+        is_it && /^Num packets/ { print $4 }' "$folder/$1/results"
+}
+
+stress their "$perfetto/stress_producer"
+stress our "$(executable stress_producer)"
+table='%-12s %14s %14s %14s %14s\n'
+printf "$table" configuration "their errors" "our errors" "their packets" "our packets"
+for config in simple backfills bursts heavy stalls xxl_packets; do
+    theirs=$(errors their "$config")
+    ours=$(errors our "$config")
+    printf "$table" "$config" "$theirs" "$ours" "$(packets their "$config")" "$(packets our "$config")"
+    for name in their our; do
+        if grep -q "Consumer didn't quit in time" "$(errors_log "$name" "$config")"; then
+            echo "    the trace of $name producer is cut off: \`traced\` took more than 30 s to read the buffer"
+        fi
+    done
+    if ((ours > theirs)); then
+        echo "$config: our producer has more errors than Perfetto's" >&2
+        failed=1
+    fi
+done
+
+recording_failed() { # recording_failed <reason>
+    cat "$folder"/{traced,perfetto}.log >&2
+    echo "$1" >&2
+    exit 1
+}
+
+# Records a program of `tests/judge/tests/system/programs.rs` until it says `done`.
+record() { # record <kind of program> <data source>
+    echo "--- $1, recorded by perfetto"
+    export PERFETTO_PRODUCER_SOCK_NAME=$folder/$1.producer PERFETTO_CONSUMER_SOCK_NAME=$folder/$1.consumer
+    "$perfetto/traced" 2>"$folder/traced.log" &
+    daemon=$!
+    for _ in {1..100}; do
+        [ -S "$PERFETTO_CONSUMER_SOCK_NAME" ] && break
+        sleep 0.1
+    done
+    "$perfetto/perfetto" --txt -c - -o "$folder/$1.pftrace" 2>"$folder/perfetto.log" \
+        <<<"buffers { size_kb: 65536 } data_sources { config { name: \"$2\" } }" &
+    local recording=$! word
+    coproc program {
+        TRACEZERO_TEST_PRODUCER=$1 TRACEZERO_TEST_PRODUCER_NAME=$1 \
+            exec "$(executable system)" programs::is_a_producer --exact --ignored --nocapture
+    }
+    # The shell forgets these when the program has ended.
+    local output=${program[0]} input=${program[1]} process=$program_PID
+    until [ "${word:-}" = done ]; do
+        read -r -u "$output" word || recording_failed "the program \"$1\" has ended before it was done"
+    done
+    kill -INT "$recording"
+    wait "$recording" || recording_failed "perfetto has failed"
+    echo >&"$input"
+    wait "$process" || recording_failed "the program \"$1\" has failed"
+    kill "$daemon"
+    wait "$daemon" || true # ended by the signal
+    daemon=
+}
+
+# Compares the result of a query with the lines of the standard input.
+expect() { # expect <kind of program> <query>
+    local found
+    found=$("$perfetto/trace_processor_shell" -Q "$2" "$folder/$1.pftrace" 2>"$folder/query.log") || {
+        cat "$folder/query.log" >&2
+        exit 1
+    }
+    diff -u --label expected --label "found by: $2" - <(echo "${found//\"/}") || failed=1
+}
+
+expect_clean() { # expect_clean <kind of program>
+    expect "$1" "select name, value from stats where severity in ('error', 'data_loss') and value > 0" <<<name,value
+}
+
+record spans track_event
+expect spans 'select name, count() as slices, sum(dur < 0) as unfinished from slice group by name' <<LINES
+name,slices,unfinished
+work,30000,0
+LINES
+expect spans 'select thread.name, count() as slices from slice
+    join thread_track on thread_track.id = track_id join thread using (utid) group by thread.name' <<LINES
+name,slices
+worker 0,10000
+worker 1,10000
+worker 2,10000
+LINES
+# The sums are those of three times 0 to 9999, and of the halves.
+expect spans 'select key, count() as args, sum(int_value) as ints, cast(sum(real_value) as int) as reals,
+    min(string_value) as first, max(string_value) as last
+    from slice join args using (arg_set_id) group by key' <<LINES
+key,args,ints,reals,first,last
+debug.half,30000,[NULL],74992500,[NULL],[NULL]
+debug.index,30000,149985000,[NULL],[NULL],[NULL]
+debug.on,30000,[NULL],[NULL],a thread,a thread
+LINES
+expect_clean spans
+
+record samples com.example.samples
+# trace_processor knows these fields by the descriptors in the trace.
+expect samples 'select name, key, count() as args, sum(int_value) as ints
+    from slice join args using (arg_set_id) group by name, key' <<LINES
+name,key,args,ints
+sample,memory_sample.resident_kb,1000,1000
+sample,memory_sample.virtual_kb,1000,499500
+LINES
+expect_clean samples
+
+((failed == 0)) && echo "All as expected."
