@@ -2,9 +2,10 @@
 //! next free page is divided.
 //!
 //! A writer first asks for a quarter of a page. After it has filled a chunk, it asks for whole
-//! pages. Each of these two layouts may take at most its share of all pages; further requests get a
-//! fourteenth of a page. So idle threads hold little memory and busy threads have long chunks.
-//! Regardless of how many threads were busy before, memory of n pages has at least 11 n chunks:
+//! pages. Threads may hold chunks of each of these two layouts in at most a share of all pages;
+//! further requests get a fourteenth of a page. So idle threads hold little memory and busy threads
+//! have long chunks. Regardless of how many threads were busy before, memory of n pages has at least
+//! 11 n chunks for threads that hold them:
 //!
 //! ```text
 //!  pages  | whole: 1/8 | quarters: 1/8 | fourteenths: all others                   |
@@ -12,6 +13,10 @@
 //!  4 MiB  |   128      +    512        +    10,752           = 11,392              |
 //!  16 MiB |   512      +    2,048      +    43,008           = 45,568              |
 //! ```
+//!
+//! Pages whose chunks only wait for the service do not count: they become free by themselves. So if
+//! a service in another process lags behind, the memory fills with long chunks, of which the service
+//! has fewer to handle.
 //!
 //! Perfetto's own SDK divides all pages alike, by default into one chunk each: 4 MiB then serve
 //! 1,024 threads. The alternative was to take chunks back from idle threads; but then every event
@@ -23,8 +28,8 @@
 
 use tracezero_core::shm::{PageLayout, PageWord};
 
-/// The divisor that yields a share of all pages. Pages that are lent whole may take one share,
-/// pages divided into quarters another.
+/// The divisor that yields a share of all pages. Threads may hold whole pages in one share, and
+/// quarters of pages in another.
 const PAGES_PER_SHARE: u32 = 8;
 
 /// The size of chunk that a writer asks for.
@@ -46,17 +51,26 @@ const WHOLE_PAGES: [PageLayout; 3] = [PageLayout::One, PageLayout::Four, PageLay
 /// page never has fewer: only the arbiter takes chunks, and it notes each chunk that it takes.
 #[derive(Debug)]
 pub(super) struct FreeChunks {
-    /// The layout of each page; `None` for a free page.
-    layouts: Vec<Option<PageLayout>>,
+    pages: Vec<Page>,
     free_pages: PageSet,
     /// For each layout, the pages with that layout that have a free chunk.
     with_room: [PageSet; LAYOUTS],
-    /// For each layout, the number of pages with it.
-    pages_of: [u32; LAYOUTS],
-    /// The number of pages that a layout may take, except for the layout that is tried last.
+    /// For each layout, the number of pages in which a thread holds a chunk.
+    held_pages: [u32; LAYOUTS],
+    /// The number of pages of a layout in which threads may hold chunks, except for the layout that
+    /// is tried last.
     share_pages: u32,
     /// The layout of all pages, if they are not divided by demand.
     fixed: Option<PageLayout>,
+}
+
+/// What is known of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Page {
+    /// `None` for a free page.
+    layout: Option<PageLayout>,
+    /// True if a thread holds a chunk of it.
+    is_held: bool,
 }
 
 const LAYOUTS: usize = PageLayout::ALL.len();
@@ -77,10 +91,10 @@ impl FreeChunks {
         (0..page_count).for_each(|page_index| free_pages.insert(page_index));
         let share_pages = page_count / PAGES_PER_SHARE;
         Self {
-            layouts: vec![None; page_count as usize],
+            pages: vec![Page::default(); page_count as usize],
             free_pages,
             with_room: std::array::from_fn(|_| PageSet::new(page_count)),
-            pages_of: [0; LAYOUTS],
+            held_pages: [0; LAYOUTS],
             share_pages,
             fixed: fixed.or(match page_count {
                 ..2 => Some(PageLayout::Fourteen),
@@ -102,7 +116,7 @@ impl FreeChunks {
         let finest = preferred.last();
         for layout in preferred {
             let may_divide =
-                finest == Some(layout) || self.pages_of[index_of(*layout)] < self.share_pages;
+                finest == Some(layout) || self.held_pages[index_of(*layout)] < self.share_pages;
             let page_index = self.with_room[index_of(*layout)].first().or_else(|| {
                 let free_page = self.free_pages.first();
                 free_page.filter(|_| may_divide)
@@ -120,21 +134,27 @@ impl FreeChunks {
 
     /// Updates the state of a page from its word.
     pub(super) fn note(&mut self, page_index: u32, word: PageWord) {
-        let Some(noted) = self.layouts.get_mut(page_index as usize) else {
+        let Some(noted) = self.pages.get_mut(page_index as usize) else {
             return;
         };
-        let layout = word.layout();
-        let before = std::mem::replace(noted, layout);
-        if before != layout {
-            if let Some(before) = before {
-                self.pages_of[index_of(before)] -= 1;
+        let page = Page {
+            layout: word.layout(),
+            is_held: word.is_held(),
+        };
+        let before = std::mem::replace(noted, page);
+        if let (Some(layout), true) = (before.layout, before.is_held) {
+            self.held_pages[index_of(layout)] -= 1;
+        }
+        if let (Some(layout), true) = (page.layout, page.is_held) {
+            self.held_pages[index_of(layout)] += 1;
+        }
+        let layout = page.layout;
+        if before.layout != layout {
+            if let Some(before) = before.layout {
                 self.with_room[index_of(before)].remove(page_index);
             }
             match layout {
-                Some(layout) => {
-                    self.pages_of[index_of(layout)] += 1;
-                    self.free_pages.remove(page_index);
-                }
+                Some(_) => self.free_pages.remove(page_index),
                 None => self.free_pages.insert(page_index),
             }
         }
@@ -230,13 +250,23 @@ mod tests {
         }
 
         fn give_back(&mut self, page_index: u32, chunk_index: u8) {
+            self.complete(page_index, chunk_index);
+            self.give_back_complete(page_index, chunk_index);
+        }
+
+        fn complete(&mut self, page_index: u32, chunk_index: u8) {
+            self.make_moves(page_index, chunk_index, &[ChunkMove::Complete]);
+        }
+
+        fn give_back_complete(&mut self, page_index: u32, chunk_index: u8) {
+            let moves = [ChunkMove::AcquireForReading, ChunkMove::Free];
+            self.make_moves(page_index, chunk_index, &moves);
+        }
+
+        fn make_moves(&mut self, page_index: u32, chunk_index: u8, moves: &[ChunkMove]) {
             let word = &mut self.words[page_index as usize];
-            for chunk_move in [
-                ChunkMove::Complete,
-                ChunkMove::AcquireForReading,
-                ChunkMove::Free,
-            ] {
-                *word = word.moved(chunk_index, chunk_move).unwrap();
+            for chunk_move in moves {
+                *word = word.moved(chunk_index, *chunk_move).unwrap();
             }
             self.chunks.note(page_index, *word);
         }
@@ -294,6 +324,22 @@ mod tests {
         assert_eq!(memory.take_layout(ChunkSize::Page), Some(PageLayout::Four));
         memory.give_back(first.0, first.1);
         assert_eq!(memory.take(ChunkSize::Page), Some(first));
+    }
+
+    #[test]
+    fn pages_that_wait_for_the_service_take_no_share() {
+        let mut memory = Memory::new(16);
+        for _ in 0..16 {
+            let (page_index, chunk_index, layout) = memory.take(ChunkSize::Page).unwrap();
+            assert_eq!(layout, PageLayout::One);
+            memory.complete(page_index, chunk_index);
+        }
+        assert_eq!(memory.take(ChunkSize::Page), None);
+        memory.give_back_complete(0, 0);
+        assert_eq!(
+            memory.take_layout(ChunkSize::Quarter),
+            Some(PageLayout::Four)
+        );
     }
 
     #[test]

@@ -197,6 +197,14 @@ impl PageWord {
         mask
     }
 
+    /// Returns whether a writer holds a chunk: one is in state BeingWritten.
+    #[must_use]
+    pub const fn is_held(self) -> bool {
+        const LOW_BITS: u32 = 0x0555_5555;
+        let (low, high) = (self.0 & LOW_BITS, self.0 >> 1 & LOW_BITS);
+        low & !high != 0
+    }
+
     /// Returns the indices of the chunks in use.
     pub fn used_chunks(self) -> impl Iterator<Item = u8> {
         let used = self.used_mask();
@@ -386,6 +394,25 @@ mod tests {
         assert_eq!(word.bits(), 0x1000_0002);
         let word = word.moved(0, ChunkMove::Free).unwrap();
         assert_eq!(word, PageWord::FREE);
+    }
+
+    #[test]
+    fn a_page_is_held_while_a_chunk_is_being_written() {
+        let states = [
+            (ChunkState::Free, false),
+            (ChunkState::BeingWritten, true),
+            (ChunkState::BeingRead, false),
+            (ChunkState::Complete, false),
+        ];
+        for layout in PageLayout::ALL {
+            for (last, is_held) in states {
+                let word = PageWord::partitioned(layout);
+                let word = word.with_state(0, ChunkState::Complete);
+                let word = word.with_state(layout.chunk_count() - 1, last);
+                assert_eq!(word.is_held(), is_held, "{word:?}");
+            }
+        }
+        assert!(!PageWord::FREE.is_held());
     }
 
     #[test]
