@@ -3,12 +3,14 @@
 //!
 //! The service never makes a call while its state is locked, because the callee may call the
 //! service back. Calls are noted under the lock and made after it is released: one at a time, in
-//! the order in which they were noted. Scrapes are among them, because they take long; when one is
-//! over, the state is locked again and the session continues. What it notes then is done before
-//! anything that was noted later, and counts as a part of the scrape. A request to the service returns when the calls that follow
-//! from it have been made. So when a request to start a session returns, the session is recording,
-//! whichever thread made the calls. Perfetto's own service posts messages to the one thread that it
-//! runs on. Here the requesting thread does the work, under one lock.
+//! the order in which they were noted. Scrapes are among them, because they take long. When one is
+//! over, the state is locked again, and the session continues: the calls that it then notes wait
+//! behind all others. They follow from the request that the scrape follows from.
+//!
+//! A request to the service returns when the calls that follow from it have been made. So when a
+//! request to start a session returns, the session is recording, whichever thread made the calls.
+//! Perfetto's own service posts messages to the one thread that it runs on. Here the requesting
+//! thread does the work, under one lock.
 //!
 //! Two kinds of threads do not wait for the thread that is making a call, but leave their own calls
 //! to it. One is that thread itself, when the callee calls the service back. The other is a thread
@@ -23,6 +25,7 @@
 //! none of these locks, and no other lock that a call may need.
 
 use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::panic::{self, AssertUnwindSafe};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
@@ -35,20 +38,22 @@ pub(super) type Call = Box<dyn FnOnce() + Send>;
 /// What follows from a call, with the state locked.
 pub(super) type Continuation<T> = Box<dyn FnOnce(&mut T) + Send>;
 
-/// A call, and what follows from it.
-type Step<T> = Box<dyn FnOnce() -> Option<Continuation<T>> + Send>;
+/// A call that is still to be made.
+struct Step<T> {
+    /// The number of this call, or of the call that it follows from.
+    root: u64,
+    call: Box<dyn FnOnce() -> Option<Continuation<T>> + Send>,
+}
 
 /// The calls that are still to be made.
 pub(super) struct Calls<T> {
     waiting: VecDeque<Step<T>>,
-    /// What the continuation of the present call has noted.
-    following: VecDeque<Step<T>>,
-    /// True while a continuation runs.
-    is_continuing: bool,
     /// The number of calls noted so far, without those that follow from others.
     noted: u64,
-    /// The number of calls that were noted and have returned.
-    made: u64,
+    /// For each root, the number of its calls that were noted and have not returned.
+    unmade: BTreeMap<u64, usize>,
+    /// The root of the call whose continuation is running.
+    continues: Option<u64>,
     /// The thread that is making a call now.
     caller: Option<ThreadId>,
     /// The number of the last call that was left to `caller`.
@@ -68,17 +73,16 @@ impl<T> Default for Calls<T> {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
-            following: VecDeque::new(),
-            is_continuing: false,
             noted: 0,
-            made: 0,
+            unmade: BTreeMap::new(),
+            continues: None,
             caller: None,
             left_to_caller: 0,
         }
     }
 }
 
-impl<T: 'static> Calls<T> {
+impl<T> Calls<T> {
     /// Notes a call.
     pub(super) fn note(&mut self, call: Call) {
         self.note_step(Box::new(move || {
@@ -88,27 +92,44 @@ impl<T: 'static> Calls<T> {
     }
 
     /// Notes work, and what follows from it.
-    pub(super) fn note_work(&mut self, work: Call, then: Continuation<T>) {
+    pub(super) fn note_work(&mut self, work: Call, then: Continuation<T>)
+    where
+        T: 'static,
+    {
         self.note_step(Box::new(move || {
             work();
             Some(then)
         }));
     }
 
-    fn note_step(&mut self, step: Step<T>) {
-        if self.is_continuing {
-            self.following.push_back(step);
-        } else {
+    fn note_step(&mut self, call: Box<dyn FnOnce() -> Option<Continuation<T>> + Send>) {
+        let root = self.continues.unwrap_or_else(|| {
             self.noted += 1;
-            self.waiting.push_back(step);
+            self.noted
+        });
+        *self.unmade.entry(root).or_default() += 1;
+        self.waiting.push_back(Step { root, call });
+    }
+
+    fn note_made(&mut self, root: u64) {
+        if let Entry::Occupied(mut unmade) = self.unmade.entry(root) {
+            *unmade.get_mut() -= 1;
+            if *unmade.get() == 0 {
+                unmade.remove();
+            }
         }
+    }
+
+    /// Returns whether the first `count` calls have been made, and all that follow from them.
+    fn are_made(&self, count: u64) -> bool {
+        self.unmade.keys().next().is_none_or(|root| *root > count)
     }
 }
 
 /// Makes the calls that were noted so far. `calls_of` finds them in the locked value. If another
 /// thread is making calls, this function waits or leaves all calls to that thread, as `patience`
 /// says. Notifies `changed` after each call.
-pub(super) fn make_calls<T: 'static>(
+pub(super) fn make_calls<T>(
     mut locked: MutexGuard<'_, T>,
     calls_of: impl Fn(&mut T) -> &mut Calls<T>,
     changed: &Condvar,
@@ -123,7 +144,7 @@ pub(super) fn make_calls<T: 'static>(
                 calls.left_to_caller = calls.noted;
                 return;
             }
-            Some(_) if calls.made < until => match patience {
+            Some(_) if !calls.are_made(until) => match patience {
                 CallWait::Until(deadline) => {
                     if changed.wait_until(&mut locked, deadline).timed_out() {
                         patience = CallWait::LeaveCalls;
@@ -131,15 +152,26 @@ pub(super) fn make_calls<T: 'static>(
                 }
                 CallWait::Unlimited | CallWait::LeaveCalls => changed.wait(&mut locked),
             },
-            None if calls.made < until.max(calls.left_to_caller) => {
-                let Some(step) = calls.waiting.pop_front() else {
+            None if !calls.are_made(until.max(calls.left_to_caller)) => {
+                let Some(Step { root, call }) = calls.waiting.pop_front() else {
                     return;
                 };
                 calls.caller = Some(this_thread);
-                let outcome = make_call(&mut locked, &calls_of, step);
+                let outcome = MutexGuard::unlocked(&mut locked, || {
+                    // Catch a panic, so that `caller` is reset and other threads can make the
+                    // remaining calls. The panic is resumed below.
+                    panic::catch_unwind(AssertUnwindSafe(call))
+                });
+                let outcome = outcome.map(|continuation| {
+                    if let Some(continuation) = continuation {
+                        calls_of(&mut locked).continues = Some(root);
+                        continuation(&mut locked);
+                        calls_of(&mut locked).continues = None;
+                    }
+                });
                 let calls = calls_of(&mut locked);
                 calls.caller = None;
-                calls.made += 1;
+                calls.note_made(root);
                 changed.notify_all();
                 if let Err(panic) = outcome {
                     drop(locked);
@@ -149,28 +181,4 @@ pub(super) fn make_calls<T: 'static>(
             Some(_) | None => return,
         }
     }
-}
-
-/// Makes a call, and all that follow from it. If one panics, the others are made before this returns.
-fn make_call<T: 'static>(
-    locked: &mut MutexGuard<'_, T>,
-    calls_of: impl Fn(&mut T) -> &mut Calls<T>,
-    first: Step<T>,
-) -> thread::Result<()> {
-    let mut outcome = Ok(());
-    let mut next = Some(first);
-    while let Some(step) = next {
-        // Catch a panic, so that other threads can make the remaining calls. The caller resumes it.
-        match MutexGuard::unlocked(locked, || panic::catch_unwind(AssertUnwindSafe(step))) {
-            Ok(Some(continuation)) => {
-                calls_of(locked).is_continuing = true;
-                continuation(locked);
-                calls_of(locked).is_continuing = false;
-            }
-            Ok(None) => {}
-            Err(panic) => outcome = Err(panic),
-        }
-        next = calls_of(locked).following.pop_front();
-    }
-    outcome
 }

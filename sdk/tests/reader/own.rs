@@ -355,7 +355,7 @@ fn compressed_packets_without_feature_are_a_named_error() {
         .expect_err("it cannot be read");
     assert_eq!(
         error.to_string(),
-        "the packets at offset 0 are compressed: build tracezero with its feature `deflate` to read \
+        "the packets at offset 0 are compressed; build tracezero with its feature `deflate` to read \
          them"
     );
 }
