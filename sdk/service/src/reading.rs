@@ -9,7 +9,7 @@ use super::phase::Phase;
 use super::service::Service;
 use super::service_packets::{ServicePackets, encode_packets, recording_id};
 use super::trace_output::END_MAX_BYTES;
-use super::trace_reader::{Extent, TraceReader};
+use super::trace_reader::{Pass, Stage, TraceReader};
 use super::trace_stats::TraceStats;
 use super::tracing_session::{FileOutput, TracingSession};
 use tracezero_config::{Compression, TriggerMode};
@@ -17,28 +17,43 @@ use tracezero_core::ids::SessionId;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
 impl Service {
-    /// Reads the packets that can be read now, with those of the service around them. Calls `take`
-    /// with batches of framed packets.
-    pub(super) fn read_all<E>(
+    /// Reads until a batch is full or the pass is over: the packets of writers, and those of the
+    /// service around them. Returns the batch; `None` at the end of the pass.
+    pub(super) fn next_batch(
         &self,
         session: SessionId,
         reader: &mut TraceReader,
-        extent: Extent,
-        mut take: impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        reader.begin_reading();
-        self.look_at(session, |session, context| {
-            session.write_packets_before_data(context.environment, reader);
-        });
-        reader.read_buffers(extent, &mut take)?;
-        self.look(|control| {
-            let due = control.sessions.get(&session).filter(|it| it.due.stats);
-            let stats = due.map(|session| control.trace_stats(session, reader));
-            control.with_session(session, |session, context| {
-                session.write_packets_after_data(context.environment, reader, stats.as_ref());
-            });
-        });
-        reader.hand_out(&mut take)
+        pass: &mut Pass,
+    ) -> Option<Vec<u8>> {
+        loop {
+            match pass.stage {
+                Stage::Begin => {
+                    reader.begin_reading();
+                    self.look_at(session, |session, context| {
+                        session.write_packets_before_data(context.environment, reader);
+                    });
+                    reader.enter_buffer(pass, 0);
+                }
+                Stage::Buffer(..) => {
+                    if reader.fill_batch(pass) {
+                        break;
+                    }
+                }
+                Stage::End => {
+                    self.look(|control| {
+                        let due = control.sessions.get(&session).filter(|it| it.due.stats);
+                        let stats = due.map(|session| control.trace_stats(session, reader));
+                        control.with_session(session, |session, context| {
+                            let environment = context.environment;
+                            session.write_packets_after_data(environment, reader, stats.as_ref());
+                        });
+                    });
+                    pass.stage = Stage::Over;
+                }
+                Stage::Over => break,
+            }
+        }
+        reader.take_batch()
     }
 
     /// Returns the last packet of a session's trace; empty if there is no such session.

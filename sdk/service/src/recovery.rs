@@ -10,7 +10,7 @@ use super::central_buffer::{CentralBuffer, TakenBuffer};
 use super::sequence_account::{SequenceAccount, sequence_accounts};
 use super::service_packets::{ServicePackets, encode_packets_at};
 use super::trace_buffer::{BufferStats, TraceBuffer};
-use super::trace_reader::{Extent, TraceReader};
+use super::trace_reader::{Extent, Pass, TraceReader};
 use super::trace_stats::TraceStats;
 use protozero::Decoder;
 use tracezero_config::{LocalChoices, SessionConfig};
@@ -102,7 +102,11 @@ pub fn write_recovered<E>(
     let begin = RecordingBegin::find(preamble.packets);
     let provenance = reader.provenance();
     begin.append(&mut reader, |packets| packets.trace_provenance(&provenance));
-    reader.read_buffers(Extent::Everything, &mut take)?;
+    let mut pass = Pass::new(Extent::Everything);
+    reader.enter_buffer(&mut pass, 0);
+    while reader.fill_batch(&mut pass) {
+        hand_out(&mut reader, &mut take)?;
+    }
 
     let mut sequences = sequence_accounts(&mut reader, writers_of);
     for account in &mut sequences {
@@ -127,13 +131,25 @@ pub fn write_recovered<E>(
         };
         packets.recording_boundary(begin.id, end);
     });
-    reader.hand_out(&mut take)?;
+    hand_out(&mut reader, &mut take)?;
     let counts = reader.framer.counts;
     Ok(RecoveredCounts {
         packets: counts.packets,
         events: counts.events,
         sequences: stats.sequences,
     })
+}
+
+/// Passes the batch on.
+fn hand_out<E>(
+    reader: &mut TraceReader,
+    take: &mut impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    if let Some(batch) = reader.take_batch() {
+        take(&batch)?;
+        reader.batch_was_taken(batch);
+    }
+    Ok(())
 }
 
 /// Returns the statistics of a buffer that was filled from crash files. It refuses chunks that the

@@ -1,6 +1,5 @@
 //! The public methods of the service, which lock its state.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +19,7 @@ use super::pending_flush::{FlushOutcome, FlushThen};
 use super::phase::{End, State};
 use super::recording::Recording;
 use super::service_state::ServiceState;
-use super::trace_reader::{Extent, TraceReader};
+use super::trace_reader::{Extent, Pass, TraceReader};
 use super::trace_stats::TraceStats;
 use super::tracing_session::TracingSession;
 use tracezero_core::coordination::FlushFlags;
@@ -245,18 +244,38 @@ impl Service {
     /// Appends the packets of a session that can be read to `trace`. Appends nothing if the session
     /// writes into a file or waits for a trigger.
     pub fn read(&self, session: SessionId, trace: &mut Vec<u8>) {
+        while self.read_some(session, usize::MAX, trace) {}
+    }
+
+    /// Does [`read`](Self::read) in parts: appends about `max_bytes`, and returns whether there are
+    /// more packets to read. The first call begins to read what is there at that time.
+    ///
+    /// A part may be longer by a batch, which has about 64 KiB, or 512 KiB if the trace is
+    /// compressed, or by one packet that is longer.
+    pub fn read_some(&self, session: SessionId, max_bytes: usize, trace: &mut Vec<u8>) -> bool {
         let Some(reader) = self.readable(session) else {
-            return;
+            return false;
         };
-        let is_over = !self.is_live(session);
         let mut reader = reader.lock();
-        let Ok(()) = self.read_all(session, &mut reader, Extent::Everything, |batch| {
-            trace.extend_from_slice(batch);
-            Ok::<(), Infallible>(())
+        let mut pass = reader.pass.take().unwrap_or_else(|| {
+            Pass::new(match self.is_live(session) {
+                true => Extent::WhatIsThere,
+                false => Extent::Everything,
+            })
         });
-        if is_over {
-            trace.append(&mut self.recording_end(session, BoundaryKind::END));
+        let end = trace.len().saturating_add(max_bytes);
+        while trace.len() < end {
+            let Some(batch) = self.next_batch(session, &mut reader, &mut pass) else {
+                if pass.extent == Extent::Everything {
+                    trace.append(&mut self.recording_end(session, BoundaryKind::END));
+                }
+                return false;
+            };
+            trace.extend_from_slice(&batch);
+            reader.batch_was_taken(batch);
         }
+        reader.pass = Some(pass);
+        true
     }
 
     /// Appends the packets that came since the last read, as a complete trace of their own: it
@@ -275,10 +294,12 @@ impl Service {
             reader.write_positions();
         }
         reader.framer.introduce_anew();
-        let Ok(()) = self.read_all(session, &mut reader, Extent::WhatIsThere, |batch| {
-            trace.extend_from_slice(batch);
-            Ok::<(), Infallible>(())
-        });
+        reader.pass = None;
+        let mut pass = Pass::new(Extent::WhatIsThere);
+        while let Some(batch) = self.next_batch(session, &mut reader, &mut pass) {
+            trace.extend_from_slice(&batch);
+            reader.batch_was_taken(batch);
+        }
         trace.append(&mut self.recording_end(session, BoundaryKind::END));
     }
 

@@ -2,10 +2,12 @@
 
 use std::io;
 
+use parking_lot::Mutex;
+
 use super::calls::CallWait;
 use super::service::Service;
 use super::trace_output::{TraceOutput, WriteError, WriteErrorCause};
-use super::trace_reader::{Extent, FileEnd, TraceReader};
+use super::trace_reader::{Extent, FileEnd, Pass, TraceReader};
 use super::tracing_session::FileOutput;
 use tracezero_core::ids::SessionId;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
@@ -37,8 +39,8 @@ impl Service {
         let Some(reader) = self.reader(session) else {
             return Ok(FileProgress::Closed);
         };
-        let mut reader = reader.lock();
-        let Some(mut output) = reader.output.take() else {
+        // Nobody else writes this file while this thread has the output.
+        let Some(mut output) = reader.lock().output.take() else {
             return Ok(FileProgress::Closed);
         };
         // Check this before reading: if the session ends during this pass, its last packets need
@@ -51,7 +53,8 @@ impl Service {
             // commits of these packets wake the reader.
             Extent::WhatIsThere
         };
-        let outcome = self.write_pass(session, &mut reader, &mut output, extent);
+        let outcome = self.write_pass(session, &reader, &mut output, extent);
+        let mut reader = reader.lock();
         reader.written_bytes = output.written_bytes();
         if outcome.is_ok() {
             self.look(|control| control.clone_with_file(session, &reader, &output));
@@ -106,22 +109,42 @@ impl Service {
         }
     }
 
+    /// Does not lock the reader while it writes: a disk may be slow, and others ask for statistics.
     fn write_pass(
         &self,
         session: SessionId,
-        reader: &mut TraceReader,
+        reader: &Mutex<TraceReader>,
         output: &mut TraceOutput,
         extent: Extent,
     ) -> Result<(), WriteError> {
         output.begin_pass()?;
-        let is_wanted = reader.buffers().iter().any(|buffer| buffer.wants_scrape());
+        let is_wanted = reader
+            .lock()
+            .buffers()
+            .iter()
+            .any(|buffer| buffer.wants_scrape());
         let scrape = self.look_at(session, |session, context| {
             session.scrape_for_file(context, is_wanted)
         });
         if let Some(scrape) = scrape.flatten() {
             scrape.run();
         }
-        self.read_all(session, reader, extent, |batch| output.write(batch))?;
+        let mut pass = Pass::new(extent);
+        loop {
+            let batch = self.next_batch(session, &mut reader.lock(), &mut pass);
+            let Some(batch) = batch else {
+                break;
+            };
+            let outcome = output.write(&batch);
+            let mut reader = reader.lock();
+            match outcome {
+                Ok(()) => reader.batch_was_taken(batch),
+                Err(error) => {
+                    reader.batch_was_refused(batch);
+                    return Err(error);
+                }
+            }
+        }
         Ok(output.end_pass()?)
     }
 

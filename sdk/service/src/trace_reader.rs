@@ -9,7 +9,7 @@ use super::central_buffer::CentralBuffer;
 use super::compression::append_packed;
 use super::packet_framer::{PacketFramer, READ_BATCH_BYTES};
 use super::read_positions::ReadPositions;
-use super::trace_buffer::TraceBuffer;
+use super::trace_buffer::{Mark, TraceBuffer};
 use super::trace_output::{END_MAX_BYTES, TraceOutput};
 use tracezero_config::{Compression, SessionConfig};
 
@@ -24,6 +24,35 @@ pub(super) enum Extent {
     Everything,
     /// Read what was there at the begin of the read. So it ends however fast writers are.
     WhatIsThere,
+}
+
+/// How far a reading of all buffers has come. Between two batches, the reader may be left alone for
+/// any time.
+#[derive(Debug)]
+pub(super) struct Pass {
+    pub(super) extent: Extent,
+    pub(super) stage: Stage,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stage {
+    /// The service's packets before those of writers.
+    Begin,
+    /// This buffer, up to its mark.
+    Buffer(usize, Option<Mark>),
+    /// The service's packets behind those of writers.
+    End,
+    Over,
+}
+
+impl Pass {
+    pub(super) fn new(extent: Extent) -> Self {
+        Self {
+            extent,
+            stage: Stage::Begin,
+        }
+    }
 }
 
 /// The reason why a file ends before its trace.
@@ -42,6 +71,8 @@ pub(crate) struct TraceReader {
     pub(super) framer: PacketFramer,
     /// The framed packets of the present batch, or of the batch that the file did not take.
     pub(super) packets: Vec<u8>,
+    /// The pass that [`Service::read_some`](crate::Service::read_some) has begun.
+    pub(super) pass: Option<Pass>,
     compression: Compression,
     /// The compressed batch.
     compressed: Vec<u8>,
@@ -63,6 +94,7 @@ impl TraceReader {
             buffers,
             framer: PacketFramer::new(),
             packets: Vec::new(),
+            pass: None,
             compression: config.compression,
             compressed: Vec::new(),
             output: None,
@@ -113,74 +145,88 @@ impl TraceReader {
         self.framer.begin_batch();
     }
 
-    /// Reads the packets of writers that can be read now. Calls `take` with batches of framed
-    /// packets. The last batch stays in `packets`, so that the caller can append to it.
-    pub(super) fn read_buffers<E>(
-        &mut self,
-        extent: Extent,
-        mut take: impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Lets a pass continue with the buffer at `index`, if there is one.
+    pub(super) fn enter_buffer(&self, pass: &mut Pass, index: usize) {
+        let mark = |buffer: &Arc<CentralBuffer>| match pass.extent {
+            Extent::Everything => None,
+            Extent::WhatIsThere => Some(buffer.with(|buffer| buffer.mark())),
+        };
+        let buffer = self.buffers.get(index);
+        pass.stage = buffer.map_or(Stage::End, |buffer| Stage::Buffer(index, mark(buffer)));
+    }
+
+    /// Reads packets of writers until the batch is full, or all buffers are read. Returns whether
+    /// the batch is full.
+    pub(super) fn fill_batch(&mut self, pass: &mut Pass) -> bool {
         let batch_bytes = match self.compression {
             Compression::None => READ_BATCH_BYTES,
             Compression::Deflate | Compression::Zstd { .. } => COMPRESSED_BATCH_BYTES,
         };
-        for index in 0..self.buffers.len() {
-            let end = match extent {
-                Extent::Everything => None,
-                Extent::WhatIsThere => Some(self.buffers[index].with(|buffer| buffer.mark())),
-            };
-            loop {
-                let buffer = &self.buffers[index];
-                let goes_on = buffer.read(end, |buffer| {
-                    let goes_on = self.framer.take_batch(buffer);
-                    if let Some(positions) = &mut self.positions {
-                        positions.note(index, buffer, &mut self.framer);
-                    }
-                    goes_on
-                });
-                self.framer.append_to(&mut self.packets);
-                for writer in self.framer.take_losing_writers() {
-                    buffer.note_loss(writer);
+        while let Stage::Buffer(index, end) = pass.stage {
+            if self.packets.len() >= batch_bytes {
+                return true;
+            }
+            let buffer = &self.buffers[index];
+            let goes_on = buffer.read(end, |buffer| {
+                let goes_on = self.framer.take_batch(buffer);
+                if let Some(positions) = &mut self.positions {
+                    positions.note(index, buffer, &mut self.framer);
                 }
-                if self.packets.len() >= batch_bytes {
-                    self.hand_out(&mut take)?;
-                }
-                if !goes_on {
-                    break;
-                }
+                goes_on
+            });
+            self.framer.append_to(&mut self.packets);
+            for writer in self.framer.take_losing_writers() {
+                buffer.note_loss(writer);
+            }
+            if !goes_on {
+                self.enter_buffer(pass, index + 1);
             }
         }
-        Ok(())
+        false
     }
 
-    /// Passes the batch to `take`, and clears it unless `take` fails.
-    pub(super) fn hand_out<E>(
-        &mut self,
-        take: &mut impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Returns the batch; `None` if it is empty. The caller gives it back by
+    /// [`batch_was_taken`](Self::batch_was_taken) or [`batch_was_refused`](Self::batch_was_refused).
+    pub(super) fn take_batch(&mut self) -> Option<Vec<u8>> {
         if self.packets.is_empty() {
-            return Ok(());
+            return None;
         }
-        let batch = if self.compression == Compression::None {
-            &mut self.packets
+        let mut batch = if self.compression == Compression::None {
+            std::mem::take(&mut self.packets)
         } else {
             self.compressed.clear();
             append_packed(self.compression, &self.packets, &mut self.compressed);
-            &mut self.compressed
+            std::mem::take(&mut self.compressed)
         };
         if let Some(positions) = &mut self.positions {
             // In the same write, so that a batch without its positions is not whole.
             batch.append(&mut positions.take_packet());
         }
-        take(batch)?;
+        Some(batch)
+    }
+
+    /// Begins the next batch. `batch` is in the trace.
+    pub(super) fn batch_was_taken(&mut self, batch: Vec<u8>) {
         if self.positions.is_some() {
             for buffer in &self.buffers {
                 buffer.with(TraceBuffer::note_written);
             }
         }
+        self.give_back(batch);
         self.packets.clear();
         self.framer.begin_batch();
-        Ok(())
+    }
+
+    /// Keeps a batch that the file did not take, for [`file_ended_early`](Self::file_ended_early).
+    pub(super) fn batch_was_refused(&mut self, batch: Vec<u8>) {
+        self.give_back(batch);
+    }
+
+    fn give_back(&mut self, batch: Vec<u8>) {
+        match self.compression {
+            Compression::None => self.packets = batch,
+            Compression::Deflate | Compression::Zstd { .. } => self.compressed = batch,
+        }
     }
 
     /// Notes that the file ends before the trace, after the first `written` bytes of the last
@@ -198,8 +244,6 @@ impl TraceReader {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
     use protozero::HeapBuffered;
 
     use super::*;
@@ -260,19 +304,24 @@ mod tests {
         let config = SessionConfig::new(&Default::default(), &LocalChoices::default()).unwrap();
         let mut reader = TraceReader::new(vec![Arc::clone(&buffer)], &config);
         let mut lengths = Vec::new();
-        let mut take = |batch: &[u8]| {
+        let mut pass = Pass::new(Extent::WhatIsThere);
+        reader.begin_reading();
+        reader.enter_buffer(&mut pass, 0);
+        loop {
+            let is_full = reader.fill_batch(&mut pass);
+            let batch = reader.take_batch().unwrap_or_default();
             if lengths.is_empty() {
                 commit(&buffer, 1, 1, ChunkFlags::FIRST_PACKET_CONTINUES, end);
             }
-            for packet in TraceDecoder::new(batch).packet() {
+            for packet in TraceDecoder::new(&batch).packet() {
                 let text = packet.unwrap().for_testing().unwrap();
                 lengths.push(text.unwrap().str().unwrap().unwrap_or_default().len());
             }
-            Ok::<(), Infallible>(())
-        };
-        reader.begin_reading();
-        let Ok(()) = reader.read_buffers(Extent::WhatIsThere, &mut take);
-        let Ok(()) = reader.hand_out(&mut take);
+            reader.batch_was_taken(batch);
+            if !is_full {
+                break;
+            }
+        }
         assert_eq!(lengths, [40_000, 40_000, 100_000, "was there".len()]);
     }
 }

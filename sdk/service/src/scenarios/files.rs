@@ -1,8 +1,11 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
+
+use support::wait_until;
 
 use super::harness::{Call, ReadTrace, World, write};
 use super::trace_file::TraceFile;
@@ -359,4 +362,35 @@ fn busy_buffer_does_not_starve_the_next_one() {
         drop(session);
         assert!(reading.join().unwrap() < ROUNDS_MAX);
     });
+}
+
+#[test]
+fn statistics_do_not_wait_for_a_disk() {
+    let world = World::new();
+    let producer = world.producer("p");
+    producer.register("ds");
+    // A pipe that nobody reads is like a disk that hangs.
+    let (mut pipe, end) = std::io::pipe().unwrap();
+    let output = TraceOutput::new(File::from(OwnedFd::from(end)).into());
+    let session = world.file_session(config(), output);
+    let mut writer = producer.writer("ds");
+    (0..200).for_each(|_| write(&mut writer, &"x".repeat(1000)));
+    writer.flush();
+    let (service, id) = (Arc::clone(&world.service), session.id);
+    let writing = thread::spawn(move || {
+        session.writes_once().unwrap();
+        drop(session);
+    });
+    let (answer, answered) = mpsc::channel();
+    thread::spawn(move || {
+        wait_until(|| service.read_counts(id).packets > 0);
+        // The thread is about to write, or writes.
+        answer.send(service.stats(id).is_some()).unwrap();
+        answer.send(service.file_size(id).0 == 0).unwrap();
+    });
+    for _ in 0..2 {
+        assert_eq!(answered.recv_timeout(Duration::from_secs(10)), Ok(true));
+    }
+    pipe.read_to_end(&mut Vec::new()).unwrap();
+    writing.join().unwrap();
 }
