@@ -10,7 +10,7 @@ use std::io;
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 
 use super::layout::{ChunkHeader, PAGE_SIZE_MIN_BYTES};
-use super::sync::AtomicU32;
+use super::sync::{AtomicU8, AtomicU32, Ordering};
 use crate::fork_guard;
 
 /// A mapping of memory.
@@ -21,8 +21,7 @@ use crate::fork_guard;
 /// - (B2) Only the methods below make references to its bytes.
 #[derive(Debug)]
 pub(super) struct Backing {
-    /// `None` for anonymous memory, of which a forked child has a copy anyway. Dropped before the
-    /// mapping.
+    /// `None` for anonymous memory, of which a forked child has a copy anyway. Dropped before the mapping.
     _shared: Option<fork_guard::Entry>,
     map: MmapRaw,
 }
@@ -76,14 +75,13 @@ impl Backing {
     ///
     /// # Safety
     ///
-    /// A chunk starts at `offset_bytes` in the present layout of its page. The page keeps this
-    /// layout as long as the header is accessed.
+    /// In one of the page layouts, a chunk starts at `offset_bytes`. As long as the header is
+    /// accessed, this process accesses its bytes by atomics alone.
     pub(super) unsafe fn chunk_header(&self, offset_bytes: usize) -> &ChunkHeader {
         // SAFETY: a chunk starts there, so the offset is inside the mapping.
         let header = unsafe { self.address(offset_bytes) };
         // SAFETY: by B1 the address is valid for the life of `self`. Chunks are aligned for their
-        // header, which consists of atomics. While the page keeps its layout these bytes are not
-        // payload, so they are only accessed through this type.
+        // header, which consists of atomics. The rest is the caller's promise.
         unsafe { &*header.cast::<ChunkHeader>() }
     }
 
@@ -109,6 +107,52 @@ impl Backing {
         // SAFETY: valid by B1, initialized since the mapping began with some content, and not written while
         // the slice lives, as the caller promises.
         unsafe { std::slice::from_raw_parts(start, len) }
+    }
+
+    /// Copies the bytes from `offset_bytes` on to `copy`. Loads each byte once, with relaxed
+    /// atomics: another process may write there meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are payload inside the mapping. During the call, this process accesses them by
+    /// atomics alone, or only reads them. What it wrote to them happened before the call.
+    #[inline]
+    pub(super) unsafe fn copy_out(&self, offset_bytes: usize, copy: &mut [u8]) {
+        let unaligned_bytes = offset_bytes.next_multiple_of(size_of::<u32>()) - offset_bytes;
+        let (head, rest) = copy.split_at_mut(unaligned_bytes.min(copy.len()));
+        let mut words = rest.chunks_exact_mut(size_of::<u32>());
+        // SAFETY: the offset is inside the mapping.
+        let mut from = unsafe { self.address(offset_bytes) };
+        for byte in head {
+            // SAFETY: one of the bytes that the caller speaks of.
+            *byte = unsafe { AtomicU8::from_ptr(from) }.load(Ordering::Relaxed);
+            from = from.wrapping_add(1);
+        }
+        for word in &mut words {
+            // SAFETY: four of the bytes that the caller speaks of. The address is a multiple of 4,
+            // since the mapping is aligned (B1) and so is the offset behind `head`.
+            let value = unsafe { AtomicU32::from_ptr(from.cast()) }.load(Ordering::Relaxed);
+            word.copy_from_slice(&value.to_le_bytes());
+            from = from.wrapping_add(size_of::<u32>());
+        }
+        for byte in words.into_remainder() {
+            // SAFETY: as for `head`.
+            *byte = unsafe { AtomicU8::from_ptr(from) }.load(Ordering::Relaxed);
+            from = from.wrapping_add(1);
+        }
+    }
+
+    /// Zeroes the four bytes from `offset_bytes` on, with a relaxed store.
+    ///
+    /// # Safety
+    ///
+    /// The offset is a multiple of 4. The bytes are payload inside the mapping. During the call,
+    /// this process accesses them by atomics alone.
+    pub(super) unsafe fn clear_word(&self, offset_bytes: usize) {
+        // SAFETY: the offset is inside the mapping.
+        let word = unsafe { self.address(offset_bytes) };
+        // SAFETY: valid by B1 and aligned; the rest is the caller's promise.
+        unsafe { AtomicU32::from_ptr(word.cast()) }.store(0, Ordering::Relaxed);
     }
 
     /// Writes `bytes` from `offset_bytes` on.

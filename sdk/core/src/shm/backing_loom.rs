@@ -103,6 +103,23 @@ impl Backing {
 
     /// # Safety
     ///
+    /// As in `backing.rs`. Loom checks that no write is concurrent with the call, although each load
+    /// is atomic: an honest producer does not write what the service copies.
+    pub(super) unsafe fn copy_out(&self, offset_bytes: usize, copy: &mut [u8]) {
+        // SAFETY: the caller's promise.
+        copy.copy_from_slice(unsafe { self.read(offset_bytes, copy.len()) });
+    }
+
+    /// # Safety
+    ///
+    /// As in `backing.rs`.
+    pub(super) unsafe fn clear_word(&self, offset_bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.write(offset_bytes, &[0; 4]) };
+    }
+
+    /// # Safety
+    ///
     /// As in `backing.rs`. Loom checks that no access is concurrent with the call.
     pub(super) unsafe fn write(&self, offset_bytes: usize, bytes: &[u8]) {
         self.watches(offset_bytes, bytes.len())

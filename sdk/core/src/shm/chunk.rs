@@ -24,9 +24,10 @@ use std::sync::Arc;
 
 use protozero::redundant_varint;
 
+use super::header::CopiedHeader;
 use super::layout::{ChunkFlags, ChunkHeader, ChunkPlace, PacketsWord};
 use super::memory::{ChunkExtent, Mapping, NewChunk};
-use super::state::{self, ChunkMove, MoveError};
+use super::state::{self, MoveError};
 use super::sync::Ordering;
 use crate::ids::{ChunkId, WriterId};
 
@@ -491,9 +492,7 @@ pub struct ReadableChunk<'m> {
     mapping: &'m Mapping,
     place: ChunkPlace,
     extent: ChunkExtent,
-    writer_id: WriterId,
-    chunk_id: ChunkId,
-    packets: PacketsWord,
+    header: CopiedHeader,
 }
 
 impl<'m> ReadableChunk<'m> {
@@ -504,37 +503,33 @@ impl<'m> ReadableChunk<'m> {
     /// The chunk has just become BeingRead and has no other handle. `extent` is its extent in the
     /// present layout of its page.
     pub(super) unsafe fn new(mapping: &'m Mapping, place: ChunkPlace, extent: ChunkExtent) -> Self {
-        // SAFETY: the chunk stays in use until this handle is gone.
+        // SAFETY: the chunk stays in use until this handle is gone, so these bytes are a header.
         let header = unsafe { mapping.chunk_header(extent) };
-        // Each word is read once. Relaxed: the move to BeingRead has acquired all that the trace
-        // writer did before it completed the chunk.
         Self {
             mapping,
             place,
             extent,
-            writer_id: WriterId(header.writer_id.load(Ordering::Relaxed)),
-            chunk_id: ChunkId(header.chunk_id.load(Ordering::Relaxed)),
-            packets: PacketsWord::from_bits(header.packets.load(Ordering::Relaxed)),
+            header: header.load(),
         }
     }
 
     /// Returns the id of the trace writer in the header.
     #[must_use]
     pub fn writer_id(&self) -> WriterId {
-        self.writer_id
+        self.header.writer_id
     }
 
     /// Returns the position of the chunk in the trace writer's sequence, from the header.
     #[must_use]
     pub fn chunk_id(&self) -> ChunkId {
-        self.chunk_id
+        self.header.chunk_id
     }
 
     /// Returns the fragment count and flags of the header, as they were when the handle was
     /// created.
     #[must_use]
     pub fn packets(&self) -> PacketsWord {
-        self.packets
+        self.header.packets
     }
 
     /// Returns the payload: the counted fragments, then bytes that are left over from earlier uses.
@@ -558,27 +553,9 @@ impl<'m> ReadableChunk<'m> {
 
     /// Zeroes the headers in the chunk and frees it. Called once, before the handle is gone.
     fn hand_back(&mut self) -> Result<(), MoveError> {
-        let mapping = self.mapping;
-        // These stores establish invariant M4 of `Mapping` for the chunk. The move below releases
-        // them to the next trace writer of this chunk, or of a chunk in another layout that begins
-        // in its payload.
-        // SAFETY: the chunk is in use until the move below.
-        let header = unsafe { mapping.chunk_header(self.extent) };
-        // These relaxed stores and the release store pair as those in `WritableChunk::new` do.
-        header.writer_id.store(0, Ordering::Relaxed);
-        header.chunk_id.store(0, Ordering::Relaxed);
-        header.packets.store(0, Ordering::Release);
-        for offset_bytes in mapping.headers_in_payload(self.extent) {
-            // SAFETY: the bytes are payload of this chunk, which only the owner of this handle
-            // accesses (R1, R2). No slice of the payload exists: it would borrow the handle, which
-            // `&mut self` excludes.
-            unsafe { mapping.backing.write(offset_bytes, &[0; 4]) };
-        }
-        let word = mapping
-            .page_word(self.place.page_index)
-            .ok_or(MoveError::NoSuchChunk)?;
-        state::move_chunk(word, self.place.chunk_index, ChunkMove::Free)?;
-        Ok(())
+        // SAFETY: the chunk is BeingRead, and only the owner of this handle accesses it (R1, R2).
+        // No slice of the payload exists: it would borrow the handle, which `&mut self` excludes.
+        unsafe { self.mapping.free(self.place, self.extent) }
     }
 }
 

@@ -223,7 +223,7 @@ impl ChunkExtent {
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) backing: Backing,
-    geometry: Geometry,
+    pub(super) geometry: Geometry,
     /// The distances from the start of a page to each place where a chunk may begin, in any layout.
     chunk_offsets: Vec<usize>,
     /// The number of pages, counted from the first page, that chunks may have been taken from. The
@@ -235,7 +235,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    fn new(
+    pub(super) fn new(
         geometry: Geometry,
         backing: io::Result<Backing>,
         lent_pages: u32,
@@ -286,10 +286,46 @@ impl Mapping {
         }
     }
 
+    /// Moves a Complete chunk to BeingRead. Returns its extent in the layout that its page has.
+    pub(super) fn acquire_for_reading(&self, place: ChunkPlace) -> Result<ChunkExtent, MoveError> {
+        let word = self
+            .page_word(place.page_index)
+            .ok_or(MoveError::NoSuchChunk)?;
+        let layout = state::move_chunk(word, place.chunk_index, ChunkMove::AcquireForReading)?;
+        self.extent(place, layout).ok_or(MoveError::NoSuchChunk)
+    }
+
+    /// Zeroes the headers in a chunk that is BeingRead, and moves it to Free.
+    ///
+    /// # Safety
+    ///
+    /// [`Self::acquire_for_reading`] has returned `extent` for this chunk. From this call on, the
+    /// caller does not access the chunk, and until it returns no other code of this process does.
+    pub(super) unsafe fn free(
+        &self,
+        place: ChunkPlace,
+        extent: ChunkExtent,
+    ) -> Result<(), MoveError> {
+        // These stores establish invariant M4 for the chunk. The move below releases them to the
+        // next trace writer of this chunk, or of a chunk in another layout that begins in its
+        // payload.
+        // SAFETY: no other code of this process accesses these bytes.
+        unsafe { self.chunk_header(extent) }.clear();
+        for offset_bytes in self.headers_in_payload(extent) {
+            // SAFETY: a word of the chunk's payload, which no other code of this process accesses.
+            unsafe { self.backing.clear_word(offset_bytes) };
+        }
+        let word = self
+            .page_word(place.page_index)
+            .ok_or(MoveError::NoSuchChunk)?;
+        state::move_chunk(word, place.chunk_index, ChunkMove::Free)?;
+        Ok(())
+    }
+
     /// Returns the distances from the start of the mapping to the last four bytes (writer id,
     /// packets word) of each chunk header that lies inside the payload at `extent` in another
     /// layout.
-    pub(super) fn headers_in_payload(&self, extent: ChunkExtent) -> impl Iterator<Item = usize> {
+    fn headers_in_payload(&self, extent: ChunkExtent) -> impl Iterator<Item = usize> {
         let payload = extent.payload_range_bytes();
         let page_offset_bytes =
             extent.offset_bytes - extent.offset_bytes % self.geometry.page_size_bytes;
@@ -304,8 +340,8 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// The chunk exists in the present layout of its page, and the page keeps the layout as long as
-    /// the header is accessed. While a chunk is in use, its page keeps the layout.
+    /// As long as the header is accessed, this process accesses its bytes by atomics alone. That is
+    /// so if the chunk is in use: its page then keeps the layout, in which these bytes are a header.
     pub(super) unsafe fn chunk_header(&self, extent: ChunkExtent) -> &ChunkHeader {
         // SAFETY: the chunk starts there (E1, M1); the rest is the caller's promise.
         unsafe { self.backing.chunk_header(extent.offset_bytes) }
@@ -359,7 +395,7 @@ fn both_sides(
 /// The producer's handle of the shared memory. Takes chunks for writing.
 #[derive(Clone, Debug)]
 pub struct ProducerMemory {
-    mapping: Arc<Mapping>,
+    pub(super) mapping: Arc<Mapping>,
 }
 
 impl ProducerMemory {
@@ -489,15 +525,7 @@ impl ServiceMemory {
     ///
     /// If there is no such chunk, or if it is not Complete. Then the commit was wrong.
     pub fn acquire_for_reading(&self, place: ChunkPlace) -> Result<ReadableChunk<'_>, MoveError> {
-        let word = self
-            .mapping
-            .page_word(place.page_index)
-            .ok_or(MoveError::NoSuchChunk)?;
-        let layout = state::move_chunk(word, place.chunk_index, ChunkMove::AcquireForReading)?;
-        let extent = self
-            .mapping
-            .extent(place, layout)
-            .ok_or(MoveError::NoSuchChunk)?;
+        let extent = self.mapping.acquire_for_reading(place)?;
         // SAFETY: the chunk has just turned from Complete to BeingRead in a page of this layout,
         // and this is its only handle (M2).
         Ok(unsafe { ReadableChunk::new(&self.mapping, place, extent) })

@@ -65,6 +65,7 @@ mod sync; // atomics, or loom's in model tests
 mod backing; // the mapped bytes
 #[cfg(loom)]
 mod backing_loom; // the bytes in model tests
+mod header; // copying and clearing the headers of chunks
 mod held_chunks; // chunks in memory of another process that this process is writing
 mod memory; // geometry, bounds, the handles of the two sides
 mod shared_fd; // memory that processes share by a file descriptor

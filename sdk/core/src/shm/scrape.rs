@@ -1,6 +1,7 @@
 //! Scraping: reading the packets of chunks that are not committed yet.
 //!
-//! There is no data race with trace writers that go on writing, for these reasons:
+//! In memory of one process, there is no data race with trace writers that go on writing, for these
+//! reasons:
 //!
 //! 1. The scraper only reads bytes of finished fragments. A trace writer counts a fragment, with a
 //!    release store, only when all earlier fragments are finished. The scraper loads the count with
@@ -16,6 +17,9 @@
 //! The scraper finds the fragments by walking along their sizes, which are bytes of finished
 //! fragments, too. If a size leads out of the payload, the walk ends.
 //!
+//! Another process may break the first two rules. So all loads are atomic, and each byte is loaded
+//! only once (see `foreign.rs`).
+//!
 //! Perfetto's own service copies the whole chunk, including bytes that may change meanwhile, and
 //! leaves out the last fragment afterwards. Here, the bytes of an open fragment are not read at
 //! all.
@@ -23,9 +27,8 @@
 
 use super::chunk::ABANDONED_FRAGMENT_SIZE;
 use super::layout::{ChunkPlace, PacketsWord};
-use super::memory::{ChunkExtent, ServiceMemory};
+use super::memory::{ChunkExtent, Mapping, ServiceMemory};
 use super::state::{self, ChunkState};
-use super::sync::Ordering;
 use crate::ids::{ChunkId, WriterId};
 
 /// The largest number of bytes that the size of a fragment takes.
@@ -53,59 +56,95 @@ impl ServiceMemory {
     ///
     /// Returns `None` if the chunk does not exist, is not in use, or has no finished fragment.
     pub fn scrape(&mut self, place: ChunkPlace, payload: &mut Vec<u8>) -> Option<ScrapedChunk> {
-        let page_word = state::load(self.mapping.page_word(place.page_index)?);
+        // SAFETY: items 1 to 3 above.
+        unsafe { self.mapping.scrape(place, |_| true, payload) }
+    }
+}
+
+impl Mapping {
+    /// Scrapes a chunk as [`ServiceMemory::scrape`] does, if its trace writer `is_wanted`.
+    ///
+    /// # Safety
+    ///
+    /// During the call, this process accesses the bytes of the chunk's header by atomics alone, and
+    /// so the bytes of the fragments that are copied, or it only reads those. What this process
+    /// wrote to the fragments happened before it released their count.
+    pub(super) unsafe fn scrape(
+        &self,
+        place: ChunkPlace,
+        is_wanted: impl FnOnce(WriterId) -> bool,
+        payload: &mut Vec<u8>,
+    ) -> Option<ScrapedChunk> {
+        let page_word = state::load(self.page_word(place.page_index)?);
         let is_complete = match page_word.chunk_state(place.chunk_index)? {
             ChunkState::Complete => true,
             ChunkState::BeingWritten => false,
             ChunkState::Free | ChunkState::BeingRead => return None,
         };
-        let extent = self.mapping.extent(place, page_word.layout()?)?;
-        // SAFETY: the chunk is in use, and stays in use by item 3 above.
-        let header = unsafe { self.mapping.chunk_header(extent) };
-        // Acquire pairs with the release in `WritableChunk::store_packets`. So the two relaxed
-        // loads below also see the ids that belong to this count.
-        let packets = PacketsWord::from_bits(header.packets.load(Ordering::Acquire));
+        let extent = self.extent(place, page_word.layout()?)?;
+        // SAFETY: the caller's promise.
+        let header = unsafe { self.chunk_header(extent) }.load();
         let fragments = if is_complete {
-            packets.count()
+            header.packets.count()
         } else {
-            packets.count().saturating_sub(1)
+            header.packets.count().saturating_sub(1)
         };
-        if fragments == 0 {
+        if fragments == 0 || !is_wanted(header.writer_id) {
             return None;
         }
-        let scraped = ScrapedChunk {
-            writer_id: WriterId(header.writer_id.load(Ordering::Relaxed)),
-            chunk_id: ChunkId(header.chunk_id.load(Ordering::Relaxed)),
-            packets,
-            is_complete,
-        };
         payload.clear();
-        self.copy_fragments(extent, fragments, payload);
         payload.resize(extent.payload_size_bytes(), 0);
-        Some(scraped)
+        // SAFETY: the fragments are finished; the rest is the caller's promise.
+        unsafe { self.copy_fragments(extent, fragments, payload) };
+        Some(ScrapedChunk {
+            writer_id: header.writer_id,
+            chunk_id: header.chunk_id,
+            packets: header.packets,
+            is_complete,
+        })
     }
 
-    /// Appends the first `fragments` fragments of a chunk, with their sizes. All of them are
-    /// finished. Stops behind a size that is invalid or marks an abandoned packet.
-    fn copy_fragments(&self, extent: ChunkExtent, fragments: u16, payload: &mut Vec<u8>) {
+    /// Copies the first `fragments` fragments of a chunk, with their sizes, to the start of `copy`,
+    /// which is as long as the chunk's payload. All of them are finished. Stops behind a size that is
+    /// invalid or marks an abandoned packet.
+    ///
+    /// Each byte is loaded once. So the sizes that lead from fragment to fragment are those in the
+    /// copy, even if the memory changes meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::scrape`].
+    unsafe fn copy_fragments(&self, extent: ChunkExtent, fragments: u16, copy: &mut [u8]) {
+        let mut copied_bytes = 0;
         for _ in 0..fragments {
-            let Some(size) = self.copy_size(extent, payload) else {
+            // SAFETY: the caller's promise.
+            let Some(size) = (unsafe { self.copy_size(extent, &mut copied_bytes, copy) }) else {
                 return;
             };
-            let Some(fragment) = self.finished_bytes(extent, payload.len(), size) else {
+            // SAFETY: the caller's promise.
+            let fragment = unsafe { self.copy_next(extent, &mut copied_bytes, size, copy) };
+            if fragment.is_none() {
                 return;
-            };
-            payload.extend_from_slice(fragment);
+            }
         }
     }
 
-    /// Appends the bytes of the next fragment's size. Returns the size, or `None` if it is invalid
+    /// Copies the bytes of the next fragment's size. Returns the size, or `None` if it is invalid
     /// or marks an abandoned packet.
-    fn copy_size(&self, extent: ChunkExtent, payload: &mut Vec<u8>) -> Option<usize> {
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::scrape`].
+    unsafe fn copy_size(
+        &self,
+        extent: ChunkExtent,
+        copied_bytes: &mut usize,
+        copy: &mut [u8],
+    ) -> Option<usize> {
         let mut size = 0;
         for index in 0..SIZE_MAX_BYTES {
-            let byte = *self.finished_bytes(extent, payload.len(), 1)?.first()?;
-            payload.push(byte);
+            // SAFETY: the caller's promise.
+            let byte = *unsafe { self.copy_next(extent, copied_bytes, 1, copy) }?.first()?;
             size |= u32::from(byte & 0x7f) << (7 * index);
             if byte & 0x80 == 0 {
                 return (size != ABANDONED_FRAGMENT_SIZE).then_some(size as usize);
@@ -114,22 +153,26 @@ impl ServiceMemory {
         None
     }
 
-    /// Returns `len` bytes of the payload from `offset_bytes` on, which belong to a finished
-    /// fragment. Returns `None` if the payload is too short.
-    fn finished_bytes(
+    /// Copies the next `len` bytes of finished fragments, and counts them in `copied_bytes`. Returns
+    /// `None` if the payload is too short.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::scrape`].
+    unsafe fn copy_next<'c>(
         &self,
         extent: ChunkExtent,
-        offset_bytes: usize,
+        copied_bytes: &mut usize,
         len: usize,
-    ) -> Option<&[u8]> {
-        let end_bytes = offset_bytes.checked_add(len)?;
-        if end_bytes > extent.payload_size_bytes() {
-            return None;
-        }
-        let start_bytes = extent.payload_offset_bytes() + offset_bytes;
-        // SAFETY: the bytes lie in the payload, as just checked, in a finished fragment. By items 1
-        // to 3 above, all writes to these bytes happened before this read, and no later write
-        // follows.
-        Some(unsafe { self.mapping.backing.read(start_bytes, len) })
+        copy: &'c mut [u8],
+    ) -> Option<&'c [u8]> {
+        let end_bytes = copied_bytes.checked_add(len)?;
+        let next = copy.get_mut(*copied_bytes..end_bytes)?;
+        let start_bytes = extent.payload_offset_bytes() + *copied_bytes;
+        // SAFETY: the bytes lie in the payload, since `copy` is not longer. The rest is the caller's
+        // promise.
+        unsafe { self.backing.copy_out(start_bytes, next) };
+        *copied_bytes = end_bytes;
+        Some(next)
     }
 }

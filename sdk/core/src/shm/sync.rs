@@ -3,4 +3,4 @@
 #[cfg(loom)]
 pub(super) use loom::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 #[cfg(not(loom))]
-pub(super) use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+pub(super) use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
