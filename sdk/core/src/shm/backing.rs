@@ -21,7 +21,8 @@ use crate::fork_guard;
 /// - (B2) Only the methods below make references to its bytes.
 #[derive(Debug)]
 pub(super) struct Backing {
-    /// `None` for anonymous memory, of which a forked child has a copy anyway. Dropped before the mapping.
+    /// `None` for anonymous memory, of which a forked child has a copy anyway, and for
+    /// [foreign](Self::of_foreign) memory. Dropped before the mapping.
     _shared: Option<fork_guard::Entry>,
     map: MmapRaw,
 }
@@ -39,6 +40,15 @@ impl Backing {
         // the memory are packets that were open at the fork: they store and never read back.
         let shared = unsafe { fork_guard::Entry::new(map.as_ptr(), size_bytes)? };
         Self::of_map(map, Some(shared))
+    }
+
+    /// Maps the first `size_bytes` of a file that another process writes to, and which is at least
+    /// that long.
+    ///
+    /// A forked child keeps this mapping. It has no thread that accesses it, and a service may have
+    /// more such mappings than the child could replace.
+    pub(super) fn of_foreign(file: &File, size_bytes: usize) -> io::Result<Self> {
+        Self::of_map(MmapOptions::new().len(size_bytes).map_raw(file)?, None)
     }
 
     /// Maps anonymous memory with this content.

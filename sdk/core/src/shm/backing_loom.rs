@@ -38,6 +38,11 @@ impl Backing {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Models have no files.
+    pub(super) fn of_foreign(_: &File, _: usize) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Models have no dead processes.
     pub(super) fn of_bytes(_: &[u8]) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())

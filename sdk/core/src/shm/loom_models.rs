@@ -285,3 +285,136 @@ fn scrape_sees_the_packets_before_one_that_is_given_up() {
         scraper.join().unwrap();
     });
 }
+
+#[test]
+fn chunk_cycles_between_writer_and_copying_service_without_a_race() {
+    loom::model(|| {
+        let (producer, _) = one_page();
+        let mut memory = ForeignMemory::of_same_process(&producer);
+        let reader = thread::spawn(move || {
+            let mut copy = ChunkCopy::new();
+            let mut taken = 0;
+            for _ in 0..2 {
+                if let Ok(header) = memory.take(FIRST, &mut copy) {
+                    let writer_id = header.writer_id.0;
+                    assert_eq!(header.chunk_id.0, u32::from(writer_id));
+                    assert_eq!(header.packets.count(), 1);
+                    assert_eq!(copy.payload()[0], 3);
+                    assert_eq!(copy.payload()[1..4], [writer_id as u8; 3]);
+                    taken += 1;
+                }
+            }
+            taken
+        });
+        let mut written = 0;
+        for writer_id in 1..=2 {
+            if let Some(mut chunk) = take(&producer, PageLayout::One, writer_id) {
+                chunk.append_packet(&[writer_id as u8; 3]);
+                let _ = chunk.complete();
+                written += 1;
+            }
+        }
+        let taken = reader.join().unwrap();
+        assert!(written >= 1 && taken <= written);
+        assert_eq!(producer.page_word(0).unwrap().is_free(), taken == written);
+    });
+}
+
+#[test]
+fn the_next_writer_writes_after_the_copy() {
+    loom::model(|| {
+        let (producer, _) = one_page();
+        let mut memory = ForeignMemory::of_same_process(&producer);
+        let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
+        chunk.append_packet(b"old");
+        let place = chunk.complete();
+        let reader = thread::spawn(move || {
+            let mut copy = ChunkCopy::new();
+            memory.take(place, &mut copy).unwrap();
+            assert_eq!(copy.payload()[..4], *b"\x03old");
+        });
+        // The next writer may divide the page in another way, and then has no header of an earlier
+        // use in its chunk.
+        if let Some(mut chunk) = take(&producer, PageLayout::Two, 2) {
+            chunk.append_packet(b"new");
+        }
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn copying_and_completing_on_one_page_lose_no_move() {
+    loom::model(|| {
+        let (producer, _) = one_page();
+        let mut memory = ForeignMemory::of_same_process(&producer);
+        let first = take(&producer, PageLayout::Two, 1).unwrap().complete();
+        let second = take(&producer, PageLayout::Two, 2).unwrap();
+        let reader = thread::spawn(move || {
+            memory.take(first, &mut ChunkCopy::new()).unwrap();
+            memory
+        });
+        let second = second.complete();
+        let mut memory = reader.join().unwrap();
+        let word = memory.page_word(0).unwrap();
+        assert_eq!(word.used_mask(), 1 << second.chunk_index);
+        memory.take(second, &mut ChunkCopy::new()).unwrap();
+        assert!(memory.page_word(0).unwrap().is_free());
+    });
+}
+
+#[test]
+fn copying_scrape_beside_a_writer_sees_whole_packets_without_a_race() {
+    loom::model(|| {
+        let (producer, _) = one_page();
+        let mut memory = ForeignMemory::of_same_process(&producer);
+        let scraper = thread::spawn(move || {
+            let mut copy = ChunkCopy::new();
+            let is_wanted = |writer_id: WriterId| writer_id.0 == 1;
+            if let Some(scraped) = memory.scrape(FIRST, is_wanted, &mut copy) {
+                assert_eq!((scraped.writer_id.0, scraped.chunk_id.0), (1, 1));
+                let whole = b"\x03one\x03two\0";
+                let finished_bytes = match (scraped.is_complete, scraped.packets.count()) {
+                    (false, 2) => 4,
+                    (false, 3) => 8,
+                    (true, 3) => 9,
+                    other => panic!("{other:?} was never published"),
+                };
+                let payload = copy.payload();
+                assert_eq!(payload[..finished_bytes], whole[..finished_bytes]);
+                assert!(payload[finished_bytes..].iter().all(|byte| *byte == 0));
+            }
+        });
+        let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
+        chunk.append_packet(b"one");
+        chunk.publish_finished();
+        chunk.append_packet(b"two");
+        chunk.publish_finished();
+        let _ = chunk.complete();
+        scraper.join().unwrap();
+    });
+}
+
+#[test]
+fn copying_scrape_after_a_take_never_mixes_two_writers() {
+    loom::model(|| {
+        let (producer, _) = one_page();
+        let mut memory = ForeignMemory::of_same_process(&producer);
+        let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
+        chunk.append_packet(b"old");
+        chunk.append_packet(b"old");
+        let _ = chunk.complete();
+        let scraper = thread::spawn(move || {
+            let mut copy = ChunkCopy::new();
+            memory.take(FIRST, &mut copy).unwrap();
+            if let Some(scraped) = memory.scrape(FIRST, |_| true, &mut copy) {
+                assert_eq!((scraped.writer_id.0, scraped.chunk_id.0), (2, 2));
+                assert_eq!(copy.payload()[..5], *b"\x03new\0");
+            }
+        });
+        if let Some(mut chunk) = take(&producer, PageLayout::One, 2) {
+            chunk.append_packet(b"new");
+            chunk.publish_finished();
+        }
+        scraper.join().unwrap();
+    });
+}

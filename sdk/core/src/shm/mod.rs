@@ -42,6 +42,8 @@
 //!                service: ServiceMemory::acquire_for_reading
 //! ```
 //!
+//! [`ForeignMemory::take`] makes both steps of the service.
+//!
 //! Every step is an acquire-release operation on the page word. Nothing else hands a chunk over:
 //! payload bytes are plain memory with one writer at a time. In addition, the service may *scrape*,
 //! which means to read the finished packets of a chunk that is still being written
@@ -51,10 +53,10 @@
 //! the layout until its last chunk is free.
 //!
 //! The two sides may be in two processes: a producer attaches memory that a service has made
-//! ([`SharedFd`]), and does not depend on what the service stores there. The service's side is
-//! prepared for memory of another process in one respect: it reads each number only once, and checks
-//! the number. But it lends out payloads as slices, which is sound only while both sides run this
-//! code. For memory of a process that is not trusted, [`ReadableChunk::payload`] would have to copy.
+//! ([`SharedFd`]), and does not depend on what the service stores there. A service has a
+//! [`ForeignMemory`] for each producer in another process, and does not depend on what the producer
+//! stores there. It copies chunks and never lends out their bytes, while [`ServiceMemory`] does, and
+//! is for memory of the service's own process.
 
 // The format and the memory.
 pub mod layout; // sizes, offsets, header words
@@ -71,8 +73,12 @@ mod memory; // geometry, bounds, the handles of the two sides
 mod shared_fd; // memory that processes share by a file descriptor
 // Writing and reading chunks.
 mod chunk; // handles of chunks that are being written or read
+mod foreign; // copying chunks of a process that is not trusted
 mod scrape; // reading chunks that are still being written
 
+#[cfg(test)]
+#[cfg(not(loom))]
+mod foreign_tests;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_models;
@@ -84,6 +90,8 @@ pub use chunk::{
     ABANDONED_FRAGMENT_SIZE, FRAGMENT_SIZE_BYTES, PACKET_ROOM_MIN_BYTES, PACKETS_PER_CHUNK_MAX,
     ReadableChunk, WritableChunk, WritableRange,
 };
+pub use foreign::{ChunkCopy, ForeignMemory};
+pub use header::CopiedHeader;
 pub use layout::{CHUNKS_PER_PAGE_MAX, ChunkFlags, ChunkPlace, PacketsWord, PageLayout};
 pub use memory::{
     Geometry, MemoryError, NewChunk, ProducerMemory, ServiceMemory, shared_memory,
