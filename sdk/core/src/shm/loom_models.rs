@@ -322,24 +322,25 @@ fn chunk_cycles_between_writer_and_copying_service_without_a_race() {
 
 #[test]
 fn the_next_writer_writes_after_the_copy() {
-    loom::model(|| {
-        let (producer, _) = one_page();
-        let mut memory = ForeignMemory::of_same_process(&producer);
-        let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
-        chunk.append_packet(b"old");
-        let place = chunk.complete();
-        let reader = thread::spawn(move || {
+    // In another layout, the next chunk begins at the same place.
+    for layout in [PageLayout::One, PageLayout::Two] {
+        loom::model(move || {
+            let (producer, _) = one_page();
+            let mut memory = ForeignMemory::of_same_process(&producer);
+            let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
+            chunk.append_packet(b"old");
+            let place = chunk.complete();
+            let writer = thread::spawn(move || {
+                if let Some(mut chunk) = take(&producer, layout, 2) {
+                    chunk.append_packet(b"new");
+                }
+            });
             let mut copy = ChunkCopy::new();
             memory.take(place, &mut copy).unwrap();
             assert_eq!(copy.payload()[..4], *b"\x03old");
+            writer.join().unwrap();
         });
-        // The next writer may divide the page in another way, and then has no header of an earlier
-        // use in its chunk.
-        if let Some(mut chunk) = take(&producer, PageLayout::Two, 2) {
-            chunk.append_packet(b"new");
-        }
-        reader.join().unwrap();
-    });
+    }
 }
 
 #[test]
@@ -403,18 +404,17 @@ fn copying_scrape_after_a_take_never_mixes_two_writers() {
         chunk.append_packet(b"old");
         chunk.append_packet(b"old");
         let _ = chunk.complete();
+        memory.take(FIRST, &mut ChunkCopy::new()).unwrap();
         let scraper = thread::spawn(move || {
             let mut copy = ChunkCopy::new();
-            memory.take(FIRST, &mut copy).unwrap();
             if let Some(scraped) = memory.scrape(FIRST, |_| true, &mut copy) {
                 assert_eq!((scraped.writer_id.0, scraped.chunk_id.0), (2, 2));
                 assert_eq!(copy.payload()[..5], *b"\x03new\0");
             }
         });
-        if let Some(mut chunk) = take(&producer, PageLayout::One, 2) {
-            chunk.append_packet(b"new");
-            chunk.publish_finished();
-        }
+        let mut chunk = take(&producer, PageLayout::One, 2).unwrap();
+        chunk.append_packet(b"new");
+        chunk.publish_finished();
         scraper.join().unwrap();
     });
 }
