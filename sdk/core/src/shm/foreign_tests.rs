@@ -482,7 +482,7 @@ fn hostile_threads_disturb_neither_the_service_nor_an_honest_writer() {
         let mut random = Random(5);
         let (mut taken_from_honest, mut taken_from_hostile) = (0, 0);
         // The operating system decides who runs. So go on until there was enough of everything.
-        while taken_from_honest < 500 || taken_from_hostile < 500 {
+        while taken_from_honest < 200 || taken_from_hostile < 200 {
             let place = place(random.below(PAGES as usize) as u32, random.below(14) as u8);
             let is_honest = place.page_index == HONEST_PAGE;
             let sizes = PageLayout::ALL.map(|layout| layout.payload_size_bytes(4096));
