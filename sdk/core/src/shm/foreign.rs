@@ -202,6 +202,15 @@ impl ForeignMemory {
         unsafe { self.mapping.scrape(place, is_wanted, &mut copy.payload) }
     }
 
+    /// Returns the addresses of the memory, for fuzz targets.
+    #[cfg(fuzzing)]
+    #[must_use]
+    pub fn addresses(&self) -> std::ops::Range<usize> {
+        // SAFETY: the mapping has a first byte.
+        let start = unsafe { self.mapping.backing.address(0) }.addr();
+        start..start + self.geometry().size_bytes()
+    }
+
     /// Returns the handle of memory that `producer` writes to in the same process, for tests.
     #[cfg(test)]
     pub(super) fn of_same_process(producer: &super::ProducerMemory) -> Self {

@@ -62,6 +62,8 @@
 pub mod layout; // sizes, offsets, header words
 mod state; // the page word: the states of chunks, and the moves between them
 mod sync; // atomics, or loom's in model tests
+#[cfg(fuzzing)]
+pub mod watched_sync; // atomics that tell a fuzz target of each access
 
 #[cfg(not(loom))]
 mod backing; // the mapped bytes
