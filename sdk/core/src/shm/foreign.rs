@@ -197,9 +197,14 @@ impl ForeignMemory {
         is_wanted: impl FnOnce(WriterId) -> bool,
         copy: &mut ChunkCopy,
     ) -> Option<ScrapedChunk> {
-        // SAFETY: this process accesses the memory by atomics alone (X2), and has written nothing to
-        // the fragments.
-        unsafe { self.mapping.scrape(place, is_wanted, &mut copy.payload) }
+        let backing = &self.mapping.backing;
+        let copy_bytes = |offset_bytes, copy: &mut [u8]| {
+            // SAFETY: as in `take`.
+            unsafe { backing.copy_out(offset_bytes, copy) };
+        };
+        let payload = &mut copy.payload;
+        // SAFETY: this process accesses the memory by atomics alone (X2).
+        unsafe { self.mapping.scrape(place, is_wanted, payload, copy_bytes) }
     }
 
     /// Returns the addresses of the memory, for fuzz targets.

@@ -17,8 +17,8 @@
 //! The scraper finds the fragments by walking along their sizes, which are bytes of finished
 //! fragments, too. If a size leads out of the payload, the walk ends.
 //!
-//! Another process may break the first two rules. So all loads are atomic, and each byte is loaded
-//! only once (see `foreign.rs`).
+//! Another process may break the first two rules. So `foreign.rs` copies with atomic loads. The walk is
+//! the same, and copies each byte only once.
 //!
 //! Perfetto's own service copies the whole chunk, including bytes that may change meanwhile, and
 //! leaves out the last fragment afterwards. Here, the bytes of an open fragment are not read at
@@ -27,7 +27,7 @@
 
 use super::chunk::ABANDONED_FRAGMENT_SIZE;
 use super::layout::{ChunkPlace, PacketsWord};
-use super::memory::{ChunkExtent, Mapping, ServiceMemory};
+use super::memory::{Mapping, ServiceMemory};
 use super::state::{self, ChunkState};
 use crate::ids::{ChunkId, WriterId};
 
@@ -56,24 +56,31 @@ impl ServiceMemory {
     ///
     /// Returns `None` if the chunk does not exist, is not in use, or has no finished fragment.
     pub fn scrape(&mut self, place: ChunkPlace, payload: &mut Vec<u8>) -> Option<ScrapedChunk> {
-        // SAFETY: items 1 to 3 above.
-        unsafe { self.mapping.scrape(place, |_| true, payload) }
+        let backing = &self.mapping.backing;
+        let copy_bytes = |offset_bytes, copy: &mut [u8]| {
+            // SAFETY: the bytes are those of finished fragments, inside the payload. By items 1 to 3 above, all writes to
+            // them happened before this read, and no later write follows.
+            copy.copy_from_slice(unsafe { backing.read(offset_bytes, copy.len()) });
+        };
+        // SAFETY: the chunk stays in use by item 3 above, so the bytes of its header stay a header.
+        unsafe { self.mapping.scrape(place, |_| true, payload, copy_bytes) }
     }
 }
 
 impl Mapping {
     /// Scrapes a chunk as [`ServiceMemory::scrape`] does, if its trace writer `is_wanted`.
+    /// `copy_bytes` copies bytes from an offset of the mapping on. They are bytes of the chunk's
+    /// fragments that are counted as finished, and each is copied once.
     ///
     /// # Safety
     ///
-    /// During the call, this process accesses the bytes of the chunk's header by atomics alone, and
-    /// so the bytes of the fragments that are copied, or it only reads those. What this process
-    /// wrote to the fragments happened before it released their count.
+    /// During the call, this process accesses the bytes of the chunk's header by atomics alone.
     pub(super) unsafe fn scrape(
         &self,
         place: ChunkPlace,
         is_wanted: impl FnOnce(WriterId) -> bool,
         payload: &mut Vec<u8>,
+        copy_bytes: impl Fn(usize, &mut [u8]),
     ) -> Option<ScrapedChunk> {
         let page_word = state::load(self.page_word(place.page_index)?);
         let is_complete = match page_word.chunk_state(place.chunk_index)? {
@@ -92,10 +99,16 @@ impl Mapping {
         if fragments == 0 || !is_wanted(header.writer_id) {
             return None;
         }
-        payload.clear();
         payload.resize(extent.payload_size_bytes(), 0);
-        // SAFETY: the fragments are finished; the rest is the caller's promise.
-        unsafe { self.copy_fragments(extent, fragments, payload) };
+        let mut copy = FragmentCopy {
+            from_bytes: extent.payload_offset_bytes(),
+            payload,
+            copied_bytes: 0,
+            copy_bytes,
+        };
+        copy.copy_fragments(fragments);
+        let copied_bytes = copy.copied_bytes;
+        payload[copied_bytes..].fill(0);
         Some(ScrapedChunk {
             writer_id: header.writer_id,
             chunk_id: header.chunk_id,
@@ -103,27 +116,27 @@ impl Mapping {
             is_complete,
         })
     }
+}
 
-    /// Copies the first `fragments` fragments of a chunk, with their sizes, to the start of `copy`,
-    /// which is as long as the chunk's payload. All of them are finished. Stops behind a size that is
-    /// invalid or marks an abandoned packet.
-    ///
-    /// Each byte is loaded once. So the sizes that lead from fragment to fragment are those in the
-    /// copy, even if the memory changes meanwhile.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::scrape`].
-    unsafe fn copy_fragments(&self, extent: ChunkExtent, fragments: u16, copy: &mut [u8]) {
-        let mut copied_bytes = 0;
+/// A copy of the fragments of a chunk, in progress. The sizes that lead from fragment to fragment are
+/// those in the copy, so the walk does not depend on what another process writes meanwhile.
+struct FragmentCopy<'p, C> {
+    /// The distance of the chunk's payload from the start of the mapping.
+    from_bytes: usize,
+    /// The copy. It is as long as the chunk's payload.
+    payload: &'p mut [u8],
+    /// The number of bytes that are copied, at most the length of `payload`.
+    copied_bytes: usize,
+    copy_bytes: C,
+}
+
+impl<C: Fn(usize, &mut [u8])> FragmentCopy<'_, C> {
+    /// Copies this many fragments, with their sizes. Stops behind a size that is invalid or marks an
+    /// abandoned packet.
+    fn copy_fragments(&mut self, fragments: u16) {
         for _ in 0..fragments {
-            // SAFETY: the caller's promise.
-            let Some(size) = (unsafe { self.copy_size(extent, &mut copied_bytes, copy) }) else {
-                return;
-            };
-            // SAFETY: the caller's promise.
-            let fragment = unsafe { self.copy_next(extent, &mut copied_bytes, size, copy) };
-            if fragment.is_none() {
+            let size = self.copy_size();
+            if size.and_then(|size| self.copy_next(size)).is_none() {
                 return;
             }
         }
@@ -131,20 +144,10 @@ impl Mapping {
 
     /// Copies the bytes of the next fragment's size. Returns the size, or `None` if it is invalid
     /// or marks an abandoned packet.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::scrape`].
-    unsafe fn copy_size(
-        &self,
-        extent: ChunkExtent,
-        copied_bytes: &mut usize,
-        copy: &mut [u8],
-    ) -> Option<usize> {
+    fn copy_size(&mut self) -> Option<usize> {
         let mut size = 0;
         for index in 0..SIZE_MAX_BYTES {
-            // SAFETY: the caller's promise.
-            let byte = *unsafe { self.copy_next(extent, copied_bytes, 1, copy) }?.first()?;
+            let byte = *self.copy_next(1)?.first()?;
             size |= u32::from(byte & 0x7f) << (7 * index);
             if byte & 0x80 == 0 {
                 return (size != ABANDONED_FRAGMENT_SIZE).then_some(size as usize);
@@ -153,26 +156,12 @@ impl Mapping {
         None
     }
 
-    /// Copies the next `len` bytes of finished fragments, and counts them in `copied_bytes`. Returns
-    /// `None` if the payload is too short.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::scrape`].
-    unsafe fn copy_next<'c>(
-        &self,
-        extent: ChunkExtent,
-        copied_bytes: &mut usize,
-        len: usize,
-        copy: &'c mut [u8],
-    ) -> Option<&'c [u8]> {
-        let end_bytes = copied_bytes.checked_add(len)?;
-        let next = copy.get_mut(*copied_bytes..end_bytes)?;
-        let start_bytes = extent.payload_offset_bytes() + *copied_bytes;
-        // SAFETY: the bytes lie in the payload, since `copy` is not longer. The rest is the caller's
-        // promise.
-        unsafe { self.backing.copy_out(start_bytes, next) };
-        *copied_bytes = end_bytes;
+    /// Copies the next `len` bytes, and returns them. Returns `None` if the payload is too short.
+    fn copy_next(&mut self, len: usize) -> Option<&[u8]> {
+        let end_bytes = self.copied_bytes.checked_add(len)?;
+        let next = self.payload.get_mut(self.copied_bytes..end_bytes)?;
+        (self.copy_bytes)(self.from_bytes + self.copied_bytes, next);
+        self.copied_bytes = end_bytes;
         Some(next)
     }
 }
