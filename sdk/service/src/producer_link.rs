@@ -130,6 +130,11 @@ impl ProducerLink {
     /// writer acquires a chunk after the scrape started, the scrape may miss it. Such a chunk holds
     /// only packets that were written after the start.
     fn scrape_into(&self, buffers: &[Arc<CentralBuffer>]) {
+        // Without writers, no chunk has a target. Then do not even look at page words: the system
+        // allocates each page of shared memory that is looked at.
+        if self.writers.read().is_empty() {
+            return;
+        }
         let mut payload = Vec::new();
         let page_count = self.memory.read().lent_page_count();
         for first_page in (0..page_count).step_by(SCRAPED_PAGES_MAX) {
@@ -228,5 +233,27 @@ impl ProducerLink {
             ),
             None => RefusedCommits::add(&self.refused.patches),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracezero_core::shm::{Geometry, shared_memory};
+
+    use super::*;
+
+    #[test]
+    fn memory_of_a_producer_without_writers_is_not_looked_at() {
+        let geometry = Geometry::new(4096, 4096).unwrap();
+        let (_, memory) = shared_memory(geometry).unwrap();
+        let client = ClientIdentity::default();
+        let link = ProducerLink::new(ProducerId::new(1), client, memory, Arc::default());
+        let writer_id = WriterId(1);
+        link.writers.lock().insert(writer_id, BufferId(1));
+        link.writers.lock().remove(&writer_id);
+        // A scrape that looked at the memory would wait for this guard for ever.
+        let guard = link.memory.write();
+        link.scrape(&[]);
+        drop(guard);
     }
 }
