@@ -1,13 +1,13 @@
 //! A producer in another process writes into memory that this process has made.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::process::Command;
 
 use tracezero_core::ids::{ChunkId, WriterId};
 use tracezero_core::shm::{
-    ChunkFlags, ChunkPlace, Geometry, NewChunk, PageLayout, ProducerMemory, SharedFd,
-    shared_memory_of_file,
+    ChunkCopy, ChunkFlags, ChunkPlace, ForeignMemory, Geometry, NewChunk, PageLayout,
+    ProducerMemory, SharedFd,
 };
 
 const PAGE_BYTES: usize = 4096;
@@ -25,9 +25,7 @@ fn place(page_index: u32) -> ChunkPlace {
 #[test]
 fn chunks_of_another_process_arrive() {
     let geometry = Geometry::new(PAGES as usize * PAGE_BYTES, PAGE_BYTES).unwrap();
-    let shared = SharedFd::create(geometry).unwrap();
-    let file = File::from(shared.as_fd().try_clone_to_owned().unwrap());
-    let (_, mut service) = shared_memory_of_file(geometry, &file).unwrap();
+    let (mut memory, shared) = ForeignMemory::create(geometry).unwrap();
     let path = format!(
         "/proc/{}/fd/{}",
         std::process::id(),
@@ -39,16 +37,16 @@ fn chunks_of_another_process_arrive() {
         .output()
         .unwrap();
     assert!(status.status.success(), "{status:?}");
+    let mut copy = ChunkCopy::new();
     for page_index in 0..PAGES - 1 {
-        let chunk = service.acquire_for_reading(place(page_index)).unwrap();
-        assert_eq!(chunk.payload()[..3], [2, page_index as u8, 9]);
+        memory.take(place(page_index), &mut copy).unwrap();
+        assert_eq!(copy.payload()[..3], [2, page_index as u8, 9]);
     }
     // The process has ended before it completed the last chunk. Of its two packets, the first is
     // known to be finished.
-    let mut payload = Vec::new();
-    let scraped = service.scrape(place(PAGES - 1), &mut payload).unwrap();
-    assert!(!scraped.is_complete);
-    assert_eq!(payload[..3], [2, PAGES as u8 - 1, 9]);
+    let scraped = memory.scrape(place(PAGES - 1), |_| true, &mut copy);
+    assert!(!scraped.unwrap().is_complete);
+    assert_eq!(copy.payload()[..4], [2, PAGES as u8 - 1, 9, 0]);
 }
 
 /// The producer. It is a test so that the test above can start it in a process of its own; alone, it
