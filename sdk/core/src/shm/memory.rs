@@ -215,7 +215,8 @@ impl ChunkExtent {
 /// - (M2) A page word changes only by the moves of [`state`]. Each chunk in use has at most one
 ///   owner: a [`WritableChunk`] if it is BeingWritten, a [`ReadableChunk`] if it is BeingRead. The
 ///   code that made the move into this state has the only handle. Another process that shares the
-///   memory may break this; `held` then keeps handles of this process from overlapping.
+///   memory may break this; `held` then keeps handles of this process from overlapping, and
+///   [`ForeignMemory`](super::ForeignMemory) has no handles.
 /// - (M3) A chunk's payload is plain memory that only its owner writes.
 /// - (M4) In a Free chunk, the packets word is zero at each place where a chunk of any layout may
 ///   begin. So, if a scraper finds a chunk BeingWritten before its trace writer has stored the
