@@ -31,6 +31,7 @@
 pub mod trace_buffer; // the central ring: takes chunks, returns whole packets
 mod reader_lag; // how far the reader of a buffer is behind, and when writers wait for it
 mod central_buffer; // a trace buffer in use: its writers and its reader
+mod lent_memory; // the shared memory of a producer
 mod producer_link; // the buffers that a producer may write to
 mod packet_validator; // checks packets of writers before they go into a trace
 mod event_run; // frames runs of events of the usual form
@@ -85,12 +86,14 @@ pub use self::central_buffer::CentralBuffer;
 pub use self::control::Limits;
 pub use self::environment::{Environment, Machine};
 pub use self::error::{Refusal, SessionError};
+pub use self::lent_memory::LentMemory;
 pub use self::lifecycle::SessionRequest;
 pub use self::packet_framer::{ReadCounts, SERVICE_SEQUENCE_ID, read_as_trace};
 pub use self::pending_clone::{CloneRequest, CloneSource};
 pub use self::pending_flush::FlushOutcome;
 pub use self::phase::State;
 pub use self::producer_endpoint::ProducerEndpoint;
+pub use self::producer_link::VIOLATIONS_MAX;
 pub use self::recording::Recording;
 pub use self::recovery::{
     Preamble, RecordingState, RecoveredBuffer, RecoveredCounts, recording_id, write_recovered,

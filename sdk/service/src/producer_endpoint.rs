@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::calls::CallWait;
 use super::context::ConnectedProducer;
+use super::lent_memory::LentMemory;
 use super::producer_link::ProducerLink;
 use super::service::Service;
 use super::trace_buffer::ClientIdentity;
@@ -14,7 +15,6 @@ use tracezero_core::coordination::{
     DataSourceDescriptor, DataSourceError, Producer, ServiceControl,
 };
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, ProducerId, WriterId};
-use tracezero_core::shm::ServiceMemory;
 
 /// The connection of one producer to the service. Dropping it disconnects the producer.
 pub struct ProducerEndpoint {
@@ -37,7 +37,7 @@ impl Service {
         self: &Arc<Self>,
         name: &str,
         client: ClientIdentity,
-        memory: ServiceMemory,
+        memory: impl Into<LentMemory>,
         calls_to: Arc<dyn Producer>,
     ) -> Option<ProducerEndpoint> {
         self.with(|control| {
@@ -46,7 +46,7 @@ impl Service {
             }
             let id = control.next_producer_id();
             let refused = Arc::clone(&control.refused);
-            let link = Arc::new(ProducerLink::new(id, client, memory, refused));
+            let link = Arc::new(ProducerLink::new(id, client, memory.into(), refused));
             control.producers.insert(
                 id,
                 ConnectedProducer {
@@ -64,6 +64,15 @@ impl Service {
 impl ProducerEndpoint {
     pub(super) fn new(id: ProducerId, service: Arc<Service>, link: Arc<ProducerLink>) -> Self {
         Self { id, service, link }
+    }
+
+    /// Returns how often the producer has broken the rules of the shared memory: it has committed a
+    /// chunk that was not complete, or has changed a page while the service had a chunk of it. From
+    /// [`VIOLATIONS_MAX`](crate::VIOLATIONS_MAX) on, the service takes nothing from it, and the
+    /// caller should end the connection.
+    #[must_use]
+    pub fn violations(&self) -> u64 {
+        self.link.violations()
     }
 }
 

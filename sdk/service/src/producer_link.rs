@@ -8,26 +8,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 use super::central_buffer::CentralBuffer;
+use super::lent_memory::{ChunkSource, LentMemory};
 use super::trace_buffer::{ClientIdentity, UntrustedChunk};
 use tracezero_core::commit::{ChunkToMove, ChunkToPatch};
 use tracezero_core::ids::{BufferId, ProducerId, WriterId};
-use tracezero_core::shm::{ChunkPlace, PageWord, ServiceMemory};
+use tracezero_core::shm::ChunkPlace;
 
 /// The maximum number of patches for one chunk in one request.
 const PATCHES_PER_CHUNK_MAX: usize = 1024;
 
-/// The number of pages that are scraped at a time, while no chunk can be committed: 256 KiB with
-/// pages of the usual size.
-const SCRAPED_PAGES_MAX: usize = 64;
+/// The number of violations of the shared memory's ABI after which nothing is taken from a producer.
+pub const VIOLATIONS_MAX: u64 = 64;
 
 /// State of a producer that the service and the producer's endpoint share. Commits need nothing
 /// else.
 pub(super) struct ProducerLink {
     id: ProducerId,
     client: ClientIdentity,
-    /// The shared memory. Commits lock it for reading. Scraping locks it for writing, so that no
-    /// chunk is freed meanwhile.
-    memory: RwLock<ServiceMemory>,
+    memory: ChunkSource,
+    violations: AtomicU64,
     /// The buffers of the sessions that record this producer. The producer may write to no others.
     buffers: RwLock<HashMap<BufferId, Arc<CentralBuffer>>>,
     /// The target buffers of the registered writers. The producer chooses them: they may be buffers
@@ -61,13 +60,14 @@ impl ProducerLink {
     pub(super) fn new(
         id: ProducerId,
         client: ClientIdentity,
-        memory: ServiceMemory,
+        memory: LentMemory,
         refused: Arc<RefusedCommits>,
     ) -> Self {
         Self {
             id,
             client,
-            memory: RwLock::new(memory),
+            memory: memory.into(),
+            violations: AtomicU64::new(0),
             buffers: RwLock::default(),
             writers: RwLock::default(),
             refused,
@@ -126,59 +126,31 @@ impl ProducerLink {
         self.scrape_into(&allowed.collect::<Vec<_>>());
     }
 
-    /// Writers that come to the end of a chunk meanwhile wait for one batch of pages at most. If a
-    /// writer acquires a chunk after the scrape started, the scrape may miss it. Such a chunk holds
-    /// only packets that were written after the start.
     fn scrape_into(&self, buffers: &[Arc<CentralBuffer>]) {
         // Without writers, no chunk has a target. Then do not even look at page words: the system
         // allocates each page of shared memory that is looked at.
         if self.writers.read().is_empty() {
             return;
         }
-        let mut payload = Vec::new();
-        let page_count = self.memory.read().lent_page_count();
-        for first_page in (0..page_count).step_by(SCRAPED_PAGES_MAX) {
-            let mut memory = self.memory.write();
-            let writers = self.writers.read();
-            let behind_last = page_count.min(first_page + SCRAPED_PAGES_MAX as u32);
-            for page_index in first_page..behind_last {
-                self.scrape_page(&mut memory, page_index, &writers, buffers, &mut payload);
+        let buffer_of = |writer_id: WriterId| {
+            let target = self.writers.read().get(&writer_id).copied();
+            buffers.iter().find(|buffer| Some(buffer.id) == target)
+        };
+        let is_wanted = |writer_id| buffer_of(writer_id).is_some();
+        self.memory.scrape(is_wanted, |scraped, payload| {
+            if let Some(buffer) = buffer_of(scraped.writer_id) {
+                buffer.commit(&UntrustedChunk {
+                    producer_id: self.id,
+                    client: self.client,
+                    writer_id: scraped.writer_id,
+                    chunk_id: scraped.chunk_id,
+                    fragment_count: scraped.packets.count(),
+                    flags: scraped.packets.flags(),
+                    complete: scraped.is_complete,
+                    payload,
+                });
             }
-        }
-    }
-
-    fn scrape_page(
-        &self,
-        memory: &mut ServiceMemory,
-        page_index: u32,
-        writers: &HashMap<WriterId, BufferId>,
-        buffers: &[Arc<CentralBuffer>],
-        payload: &mut Vec<u8>,
-    ) {
-        let used = memory.page_word(page_index).map(PageWord::used_chunks);
-        for chunk_index in used.into_iter().flatten() {
-            let place = ChunkPlace {
-                page_index,
-                chunk_index,
-            };
-            let Some(scraped) = memory.scrape(place, payload) else {
-                continue;
-            };
-            let target = writers.get(&scraped.writer_id);
-            let Some(buffer) = buffers.iter().find(|buffer| Some(&buffer.id) == target) else {
-                continue;
-            };
-            buffer.commit(&UntrustedChunk {
-                producer_id: self.id,
-                client: self.client,
-                writer_id: scraped.writer_id,
-                chunk_id: scraped.chunk_id,
-                fragment_count: scraped.packets.count(),
-                flags: scraped.packets.flags(),
-                complete: scraped.is_complete,
-                payload,
-            });
-        }
+        });
     }
 
     /// Returns the buffer with this id if this producer may write to it.
@@ -191,27 +163,36 @@ impl ProducerLink {
             page_index: chunk_to_move.page_index,
             chunk_index: chunk_to_move.chunk_index,
         };
-        let memory = self.memory.read();
-        // Ignore a commit that names an incomplete chunk. Producers in this process never send one.
-        let Ok(chunk) = memory.acquire_for_reading(place) else {
-            return;
-        };
-        let writer_id = chunk.writer_id();
-        let buffer = self.buffer(chunk_to_move.target_buffer);
-        match buffer.filter(|buffer| self.may_commit(writer_id, buffer.id)) {
-            Some(buffer) => buffer.commit(&UntrustedChunk {
-                producer_id: self.id,
-                client: self.client,
-                writer_id,
-                chunk_id: chunk.chunk_id(),
-                fragment_count: chunk.packets().count(),
-                flags: chunk.packets().flags(),
-                complete: true,
-                payload: chunk.payload(),
-            }),
-            None => RefusedCommits::add(&self.refused.chunks),
+        if self.violations() >= VIOLATIONS_MAX {
+            return RefusedCommits::add(&self.refused.chunks);
         }
-        // Dropping the chunk frees it.
+        let taken = self.memory.take(place, |header, payload| {
+            let buffer = self.buffer(chunk_to_move.target_buffer);
+            match buffer.filter(|buffer| self.may_commit(header.writer_id, buffer.id)) {
+                Some(buffer) => buffer.commit(&UntrustedChunk {
+                    producer_id: self.id,
+                    client: self.client,
+                    writer_id: header.writer_id,
+                    chunk_id: header.chunk_id,
+                    fragment_count: header.packets.count(),
+                    flags: header.packets.flags(),
+                    complete: true,
+                    payload,
+                }),
+                None => RefusedCommits::add(&self.refused.chunks),
+            }
+        });
+        if taken.is_err() {
+            // Relaxed: a count that orders nothing else.
+            self.violations.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns how often the producer has committed a chunk that was not complete, or has changed a
+    /// page while the service had a chunk of it. Producers in this process never do that.
+    pub(super) fn violations(&self) -> u64 {
+        // Relaxed: as in `move_chunk`.
+        self.violations.load(Ordering::Relaxed)
     }
 
     /// Returns false if no writer has this id, or if the writer is registered for another buffer. A
@@ -247,12 +228,15 @@ mod tests {
         let geometry = Geometry::new(4096, 4096).unwrap();
         let (_, memory) = shared_memory(geometry).unwrap();
         let client = ClientIdentity::default();
-        let link = ProducerLink::new(ProducerId::new(1), client, memory, Arc::default());
+        let link = ProducerLink::new(ProducerId::new(1), client, memory.into(), Arc::default());
         let writer_id = WriterId(1);
-        link.writers.lock().insert(writer_id, BufferId(1));
-        link.writers.lock().remove(&writer_id);
+        link.register_writer(writer_id, BufferId(1));
+        link.unregister_writer(writer_id);
         // A scrape that looked at the memory would wait for this guard for ever.
-        let guard = link.memory.write();
+        let ChunkSource::Own(memory) = &link.memory else {
+            panic!("it is memory of this process");
+        };
+        let guard = memory.write();
         link.scrape(&[]);
         drop(guard);
     }

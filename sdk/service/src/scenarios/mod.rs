@@ -28,5 +28,6 @@ mod events; // what a trace says about its session
 mod scraping; // packets that writers have not committed
 mod clones; // clones of sessions
 mod calls; // calls to producers and owners, and what they may do meanwhile
+mod hostile_memory; // shared memory that changes while it is read
 mod hostile_producers; // producers that write where they must not
 mod stress; // all operations at once, from many threads

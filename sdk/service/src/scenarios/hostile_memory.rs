@@ -1,0 +1,256 @@
+//! Producers that change their shared memory at any time, while the service reads it.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
+use tracezero_core::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
+use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
+use tracezero_core::ids::{BufferId, ChunkId, WriterId};
+use tracezero_core::shm::{
+    ChunkFlags, ForeignMemory, Geometry, NewChunk, PageLayout, ProducerMemory, SharedFd,
+};
+
+use crate::trace_buffer::ClientIdentity;
+use crate::{ProducerEndpoint, VIOLATIONS_MAX};
+
+use super::harness::{IgnoringProducer, World, packet, write};
+
+const PAGES: u32 = 16;
+const PAGE_BYTES: u32 = 4096;
+
+fn config(data_source: &str) -> TraceConfig {
+    TraceConfig::empty()
+        .add_buffer(BufferConfig::ring(8192))
+        .add_data_source(DataSourceConfig::new(data_source))
+}
+
+/// A producer whose memory is another process's, as far as the service knows.
+struct ForeignProducer {
+    endpoint: ProducerEndpoint,
+    /// The memory as a file: writing to it changes the memory.
+    file: File,
+    memory: ProducerMemory,
+}
+
+impl ForeignProducer {
+    fn connect(world: &World) -> Self {
+        let geometry = Geometry::new((PAGES * PAGE_BYTES) as usize, PAGE_BYTES as usize).unwrap();
+        let (foreign, shared) = ForeignMemory::create(geometry).unwrap();
+        let endpoint = world.service.connect_producer(
+            "foreign",
+            ClientIdentity::default(),
+            foreign,
+            Arc::new(IgnoringProducer),
+        );
+        let endpoint = endpoint.unwrap();
+        let registered = endpoint.register_data_source(DataSourceDescriptor {
+            name: "foreign".to_owned(),
+            needs_no_flush: true,
+            ..DataSourceDescriptor::default()
+        });
+        registered.unwrap();
+        let sent = shared.as_fd().try_clone_to_owned().unwrap();
+        let attached = SharedFd::attach(sent, PAGE_BYTES as usize).unwrap();
+        Self {
+            endpoint,
+            file: shared.as_fd().try_clone_to_owned().unwrap().into(),
+            memory: ProducerMemory::attach(&attached).unwrap(),
+        }
+    }
+
+    fn commit(&self, page_index: u32, chunk_index: u8, target_buffer: BufferId) {
+        self.endpoint.commit(&CommitRequest {
+            chunks_to_move: vec![ChunkToMove {
+                page_index,
+                chunk_index,
+                target_buffer,
+            }],
+            chunks_to_patch: Vec::new(),
+        });
+    }
+
+    /// Writes a packet into a chunk, as an honest producer does, and commits it.
+    fn write(&self, chunk_id: u32, text: &str, target_buffer: BufferId) {
+        let header = NewChunk {
+            writer_id: WriterId(1),
+            chunk_id: ChunkId(chunk_id),
+            flags: ChunkFlags::NONE,
+        };
+        let chunk = self.memory.acquire_for_writing(0, PageLayout::Two, header);
+        let mut chunk = chunk.unwrap();
+        chunk.append_packet(&packet(text));
+        let place = chunk.complete();
+        self.commit(place.page_index, place.chunk_index, target_buffer);
+    }
+}
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        (self.next() % u64::from(limit)) as u32
+    }
+}
+
+#[test]
+fn packets_of_foreign_memory_are_in_the_trace() {
+    let world = World::new();
+    let producer = ForeignProducer::connect(&world);
+    let session = world.session(config("foreign"));
+    let target = world.service.buffers(session.id)[0].id;
+    let register = |id| {
+        producer
+            .endpoint
+            .register_writer(id, target, &Arc::default())
+    };
+    register(WriterId(1));
+    register(WriterId(2));
+    for (chunk_id, text) in (0..).zip(["1", "2", "3"]) {
+        producer.write(chunk_id, text, target);
+    }
+    let header = NewChunk {
+        writer_id: WriterId(2),
+        chunk_id: ChunkId(0),
+        flags: ChunkFlags::NONE,
+    };
+    let chunk = producer
+        .memory
+        .acquire_for_writing(1, PageLayout::One, header);
+    let mut chunk = chunk.unwrap();
+    chunk.append_packet(&packet("scraped"));
+    chunk.publish_finished();
+    session.disable();
+    assert_eq!(session.read().texts(), ["1", "2", "3", "scraped"]);
+    assert_eq!(producer.endpoint.violations(), 0);
+}
+
+#[test]
+fn nothing_is_taken_of_a_producer_after_64_violations() {
+    let world = World::new();
+    let producer = ForeignProducer::connect(&world);
+    let session = world.session(config("foreign"));
+    let target = world.service.buffers(session.id)[0].id;
+    for _ in 1..VIOLATIONS_MAX {
+        producer.commit(PAGES, 0, target);
+    }
+    producer.write(0, "taken", target);
+    producer.commit(0, 14, target);
+    assert_eq!(producer.endpoint.violations(), VIOLATIONS_MAX);
+    producer.write(1, "not taken", target);
+    assert_eq!(session.stats().chunks_discarded, 1);
+    session.disable();
+    assert_eq!(session.read().texts(), ["taken"]);
+}
+
+/// The number of seconds for which a test attacks the service: 1, or what the environment says.
+fn attack_time() -> Duration {
+    let seconds = std::env::var("TRACEZERO_ATTACK_SECONDS");
+    Duration::from_secs(seconds.map_or(1, |seconds| seconds.parse().unwrap()))
+}
+
+/// Writes to page words and everything else of the memory.
+fn scribble(file: &File, random: &mut Random) {
+    let page = u64::from(random.below(PAGES) * PAGE_BYTES);
+    // Mostly page words and headers of chunks, which have the most effect.
+    let offset = match random.below(4) {
+        0 | 1 => 0,
+        2 => u64::from(random.below(64)),
+        _ => u64::from(random.below(PAGE_BYTES - 8)),
+    };
+    let word = match random.below(3) {
+        // All chunks of a page complete, in one of the layouts.
+        0 => (1 + random.below(7)) << 28 | 0x0fff_ffff,
+        1 => (1 + random.below(7)) << 28 | random.next() as u32 & 0x0fff_ffff,
+        _ => random.next() as u32,
+    };
+    file.write_all_at(&word.to_ne_bytes(), page + offset)
+        .unwrap();
+}
+
+#[test]
+fn memory_that_changes_all_the_time_harms_nobody_else() {
+    let world = World::new();
+    let honest = world.producer("honest");
+    honest.register("honest");
+    let victim = world.session(config("honest"));
+    let own = world.session(config("foreign"));
+    let own_target = world.service.buffers(own.id)[0].id;
+    let victims_target = world.service.buffers(victim.id)[0].id;
+    let end = Instant::now() + attack_time();
+    let is_over = AtomicBool::new(false);
+    let commits = AtomicU64::new(0);
+
+    let written = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = Random(1);
+            let mut connections = 0;
+            while Instant::now() < end {
+                connections += 1;
+                let hostile = ForeignProducer::connect(&world);
+                for id in 1..20 {
+                    let target = [own_target, victims_target][usize::from(id % 2)];
+                    let endpoint = &hostile.endpoint;
+                    endpoint.register_writer(WriterId(id), target, &Arc::default());
+                }
+                let is_expelled = AtomicBool::new(false);
+                thread::scope(|scope| {
+                    for seed in 1..=4 {
+                        let (file, is_expelled) = (&hostile.file, &is_expelled);
+                        scope.spawn(move || {
+                            let mut random = Random(seed * 0x9e37_79b9);
+                            while !is_expelled.load(Ordering::Relaxed) {
+                                scribble(file, &mut random);
+                            }
+                        });
+                    }
+                    while hostile.endpoint.violations() < VIOLATIONS_MAX {
+                        let (page, chunk) = (random.below(PAGES + 1), random.below(16) as u8);
+                        let target = [own_target, victims_target][random.below(2) as usize];
+                        hostile.commit(page, chunk, target);
+                        commits.fetch_add(1, Ordering::Relaxed);
+                        if random.below(8) == 0 {
+                            own.flush(0);
+                        }
+                    }
+                    is_expelled.store(true, Ordering::Relaxed);
+                });
+            }
+            assert!(connections > 1);
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let mut writer = honest.writer("honest");
+        let mut read = Vec::new();
+        let mut count = 0_usize;
+        while !is_over.load(Ordering::Relaxed) {
+            for _ in 0..100 {
+                write(&mut writer, &count.to_string());
+                count += 1;
+            }
+            victim.flush(0);
+            read.extend(victim.read().texts());
+        }
+        drop(writer);
+        victim.disable();
+        read.extend(victim.read().texts());
+        assert!((0..count).map(|number| number.to_string()).eq(read));
+        count
+    });
+    assert!(written > 0 && commits.into_inner() > VIOLATIONS_MAX);
+    own.disable();
+    // Whatever is in it, it is a trace.
+    assert!(!own.read().packets().is_empty());
+}
