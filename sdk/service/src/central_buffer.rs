@@ -263,6 +263,12 @@ impl CentralBuffer {
         }
     }
 
+    /// Returns the number of writers that are told of losses.
+    #[cfg(test)]
+    pub(super) fn told_writers(&self) -> usize {
+        self.contents.lock().loss_counts.len()
+    }
+
     /// Tells a writer that a packet of its sequence was left out of the trace.
     pub(super) fn note_loss(&self, writer: Writer) {
         if let Some(losses) = self.contents.lock().loss_counts.get(&writer) {

@@ -182,7 +182,10 @@ impl Control {
         let producer = self.producers.remove(&id)?;
         let link = Arc::clone(&producer.link);
         self.calls.note_work(
-            Box::new(move || link.scrape_all()),
+            Box::new(move || {
+                link.scrape_all();
+                link.unregister_writers();
+            }),
             Box::new(move |control| {
                 control.for_each_session(|session, context| {
                     session.remove_instances(context, |instance| instance.producer == id);

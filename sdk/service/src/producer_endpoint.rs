@@ -101,15 +101,11 @@ impl ServiceEndpoint for ProducerEndpoint {
         target_buffer: BufferId,
         losses: &Arc<LossCount>,
     ) {
-        if let Some(buffer) = self.link.register_writer(writer_id, target_buffer) {
-            buffer.report_losses((self.id, writer_id), Arc::clone(losses));
-        }
+        self.link.register_writer(writer_id, target_buffer, losses);
     }
 
     fn unregister_writer(&self, writer_id: WriterId) {
-        if let Some(buffer) = self.link.unregister_writer(writer_id) {
-            buffer.stop_reporting_losses((self.id, writer_id));
-        }
+        self.link.unregister_writer(writer_id);
     }
 }
 

@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use super::central_buffer::CentralBuffer;
 use super::lent_memory::{ChunkSource, LentMemory};
 use super::trace_buffer::{ClientIdentity, UntrustedChunk};
-use tracezero_core::commit::{ChunkToMove, ChunkToPatch};
+use tracezero_core::commit::{ChunkToMove, ChunkToPatch, LossCount};
 use tracezero_core::ids::{BufferId, ProducerId, WriterId};
 use tracezero_core::shm::ChunkPlace;
 
@@ -91,24 +91,38 @@ impl ProducerLink {
         }
     }
 
-    /// Registers a writer to `target_buffer`. Returns that buffer, if the producer may write to it.
-    /// Ignores an id that no writer can have.
+    /// Registers a writer to `target_buffer`. The writer learns from `losses` of packets that are
+    /// lost there, if the producer may write to that buffer. Ignores an id that no writer can have.
     pub(super) fn register_writer(
         &self,
         writer_id: WriterId,
         target_buffer: BufferId,
-    ) -> Option<Arc<CentralBuffer>> {
+        losses: &Arc<LossCount>,
+    ) {
         if !writer_id.is_valid() {
-            return None;
+            return;
         }
+        // A buffer keeps counts of registered writers only: their number is limited.
+        self.unregister_writer(writer_id);
         self.writers.write().insert(writer_id, target_buffer);
-        self.buffer(target_buffer)
+        if let Some(buffer) = self.buffer(target_buffer) {
+            buffer.report_losses((self.id, writer_id), Arc::clone(losses));
+        }
     }
 
-    /// Unregisters a writer. Returns its buffer, if the producer may write to it.
-    pub(super) fn unregister_writer(&self, writer_id: WriterId) -> Option<Arc<CentralBuffer>> {
-        let target_buffer = self.writers.write().remove(&writer_id)?;
-        self.buffer(target_buffer)
+    pub(super) fn unregister_writer(&self, writer_id: WriterId) {
+        let target_buffer = self.writers.write().remove(&writer_id);
+        if let Some(buffer) = target_buffer.and_then(|id| self.buffer(id)) {
+            buffer.stop_reporting_losses((self.id, writer_id));
+        }
+    }
+
+    /// Unregisters all writers.
+    pub(super) fn unregister_writers(&self) {
+        let writers: Vec<_> = self.writers.read().keys().copied().collect();
+        for writer_id in writers {
+            self.unregister_writer(writer_id);
+        }
     }
 
     /// Copies finished packets out of chunks that writers still hold into all buffers that this
@@ -230,7 +244,7 @@ mod tests {
         let client = ClientIdentity::default();
         let link = ProducerLink::new(ProducerId::new(1), client, memory.into(), Arc::default());
         let writer_id = WriterId(1);
-        link.register_writer(writer_id, BufferId(1));
+        link.register_writer(writer_id, BufferId(1), &Arc::default());
         link.unregister_writer(writer_id);
         // A scrape that looked at the memory would wait for this guard for ever.
         let ChunkSource::Own(memory) = &link.memory else {

@@ -12,10 +12,12 @@ use tracezero_core::shm::{
     shared_memory,
 };
 
-use crate::ProducerEndpoint;
 use crate::trace_buffer::ClientIdentity;
+use crate::{ProducerEndpoint, SessionOwner, SessionRequest};
 
-use super::harness::{IgnoringProducer, TestProducer, TestSession, World, packet, write};
+use super::harness::{
+    IgnoringProducer, TestProducer, TestSession, World, packet, recording, write,
+};
 
 /// All ids that a buffer can have.
 fn all_ids() -> impl Iterator<Item = BufferId> {
@@ -262,4 +264,70 @@ fn many_connections_do_not_end_the_service() {
     session.disable();
     assert_eq!(session.read().texts(), ["in the trace"]);
     victim.assert_untouched();
+}
+
+/// The number of ids that writers of one connection can have.
+const WRITER_IDS: u16 = 0x7fff;
+
+#[test]
+fn too_many_writers_are_refused_and_others_go_on() {
+    /// One more than the ids of two connections and one honest writer fill.
+    const CONNECTIONS: u64 = 3;
+    const SEQUENCES_MAX: u64 = 65_536;
+    let world = World::new();
+    let honest = world.producer("honest");
+    honest.register("honest");
+    let both = TraceConfig::empty()
+        .add_buffer(BufferConfig::ring(16 * 1024))
+        .add_data_source(DataSourceConfig::new("honest"))
+        .add_data_source(DataSourceConfig::new(Hostile::DATA_SOURCE));
+    let session = world.session(both);
+    let mut writer = honest.writer("honest");
+    write(&mut writer, "first");
+    session.flush(0);
+    let target = world.service.buffers(session.id)[0].id;
+    for _ in 0..CONNECTIONS {
+        let hostile = Hostile::connect(&world, 1);
+        for id in 1..=WRITER_IDS {
+            hostile.commit(hostile.chunk(0, WriterId(id)), target);
+        }
+    }
+    write(&mut writer, "last");
+    drop(writer);
+    let refused = CONNECTIONS * u64::from(WRITER_IDS) + 1 - SEQUENCES_MAX;
+    let stats = session.stats();
+    assert_eq!(stats.buffers[0].chunks_discarded, refused);
+    assert_eq!(stats.sequences.len() as u64, SEQUENCES_MAX);
+    session.disable();
+    let trace = session.read();
+    let mut texts = trace.texts();
+    texts.retain(|text| text != "hostile");
+    assert_eq!(texts, ["first", "last"]);
+    // No sequence came into being while packets were read.
+    assert_eq!(session.stats().sequences.len() as u64, SEQUENCES_MAX);
+}
+
+#[test]
+fn writers_that_are_gone_are_not_told_of_losses() {
+    struct Owner;
+    impl SessionOwner for Owner {}
+    let world = World::new();
+    let session = world.service.enable(SessionRequest {
+        recording: Arc::new(recording(&config(Hostile::DATA_SOURCE)).unwrap()),
+        uid: 0,
+        owner: Arc::new(Owner),
+        writes_into_file: true,
+        wake: Some(Arc::new(|| ())),
+        crash_files: None,
+    });
+    let buffer = Arc::clone(&world.service.buffers(session.unwrap())[0]);
+    for _ in 0..3 {
+        let hostile = Hostile::connect(&world, 1);
+        (1..=100).for_each(|id| hostile.register_writer(WriterId(id), buffer.id));
+        assert_eq!(buffer.told_writers(), 100);
+        // Registered again, for a buffer that does not exist.
+        hostile.register_writer(WriterId(1), BufferId(u16::MAX));
+        assert_eq!(buffer.told_writers(), 99);
+    }
+    assert_eq!(buffer.told_writers(), 0);
 }

@@ -141,7 +141,10 @@ impl TraceBuffer {
         untrusted: &[u8],
     ) {
         self.cycle = None;
-        let sequence = self.sequences.find_or_add(key);
+        let Some(sequence) = self.sequences.find_or_add(key) else {
+            self.stats.chunks_discarded += 1;
+            return;
+        };
         let DeclaredFragments {
             fragments,
             flags,

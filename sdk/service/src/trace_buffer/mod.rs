@@ -627,7 +627,8 @@ impl TraceBuffer {
 
     /// Returns the packet counts of a writer; `None` if the buffer was never given a chunk of it.
     ///
-    /// The counts live as long as the buffer and take about 400 bytes for each writer.
+    /// The counts live as long as the buffer and take about 400 bytes for each writer. There are
+    /// counts of at most 65,536 writers: chunks of later ones are discarded.
     #[must_use]
     pub fn packet_counts(
         &self,

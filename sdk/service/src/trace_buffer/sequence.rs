@@ -19,8 +19,8 @@ use super::loss::LossMask;
 pub(super) struct SequenceIndex(NonZeroU32);
 
 impl SequenceIndex {
-    /// Creates the index of a position that counts from 0. There are at most 2^32 keys, and memory
-    /// does not suffice for that many sequences, so `position` is less than 2^32 - 1.
+    /// Creates the index of a position that counts from 0. A table has at most
+    /// `SEQUENCES_PER_BUFFER_MAX` sequences, so `position` is less than 2^32 - 1.
     pub(super) fn new(position: usize) -> Self {
         Self(NonZeroU32::MIN.saturating_add(position as u32))
     }

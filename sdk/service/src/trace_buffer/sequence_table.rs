@@ -1,5 +1,5 @@
 //! All sequences of a buffer. Finds a sequence by producer and writer, and limits how many
-//! sequences without chunks are remembered.
+//! sequences there are, and how many without chunks are remembered.
 
 use std::ops::{Index, IndexMut};
 
@@ -11,6 +11,11 @@ use super::chunk_window::ChunkWindow;
 use super::key_map::{KeyMap, SequenceKey};
 use super::loss::LossMask;
 use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex};
+
+/// The maximum number of sequences that a buffer ever has. Each takes about 500 bytes for as long as
+/// the buffer lives. The producers of one buffer can have far more writers: each connection has up
+/// to 32,767, and producers can connect again and again.
+pub(super) const SEQUENCES_PER_BUFFER_MAX: usize = 65_536;
 
 /// The number of empty sequences that stay remembered when others are forgotten.
 const EMPTY_SEQUENCES_KEPT: u32 = 1024;
@@ -61,27 +66,34 @@ impl SequenceTable {
         }
     }
 
-    /// Returns the sequence of a writer. Creates it if needed.
+    /// Returns the sequence of a writer. Creates it if needed. Returns `None` if there are
+    /// [`SEQUENCES_PER_BUFFER_MAX`] others already.
     #[inline]
-    pub(super) fn find_or_add(&mut self, key: SequenceKey) -> SequenceIndex {
+    pub(super) fn find_or_add(&mut self, key: SequenceKey) -> Option<SequenceIndex> {
         if let Some((latest, index)) = self.latest
             && latest == key
         {
-            return index;
+            return Some(index);
         }
-        let index = self.indexes.get(key).unwrap_or_else(|| self.add(key));
+        let index = match self.indexes.get(key) {
+            Some(index) => index,
+            None => self.add(key)?,
+        };
         self.latest = Some((key, index));
-        index
+        Some(index)
     }
 
     #[cold]
-    fn add(&mut self, key: SequenceKey) -> SequenceIndex {
+    fn add(&mut self, key: SequenceKey) -> Option<SequenceIndex> {
+        if self.sequences.len() >= SEQUENCES_PER_BUFFER_MAX {
+            return None;
+        }
         let index = SequenceIndex::new(self.sequences.len());
         self.sequences.push(Sequence::default());
         self.accounts
             .push(Account::new(key.producer_id(), key.writer_id()));
         self.indexes.insert(key, index);
-        index
+        Some(index)
     }
 
     /// Starts remembering the order of a sequence, unless it is remembered already.
@@ -131,7 +143,10 @@ impl SequenceTable {
             client,
             ..
         } = &account.hot;
-        let index = self.find_or_add(SequenceKey::new(*producer_id, *writer_id));
+        // There is room: the other table has no more sequences, and this one had none.
+        let Some(index) = self.find_or_add(SequenceKey::new(*producer_id, *writer_id)) else {
+            return;
+        };
         self.remember(index, client);
         self[index].last_consumed = Some(reached);
         self[index].add_loss(reached.id, unreported);
@@ -145,7 +160,8 @@ impl SequenceTable {
         }
     }
 
-    /// Adds a sequence of which everything up to `position` was read.
+    /// Adds a sequence of which everything up to `position` was read. Does nothing if there are too
+    /// many sequences.
     pub(super) fn continue_at(
         &mut self,
         key: SequenceKey,
@@ -157,7 +173,9 @@ impl SequenceTable {
             chunk_bytes,
             read,
         } = position;
-        let index = self.find_or_add(key);
+        let Some(index) = self.find_or_add(key) else {
+            return;
+        };
         self.remember(index, client);
         self[index].last_consumed = Some(ConsumedChunk {
             id: chunk_id,
@@ -248,7 +266,8 @@ mod tests {
     use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 
     fn use_once(table: &mut SequenceTable, writer: u16) {
-        let index = table.find_or_add(SequenceKey::new(ProducerId::new(1), WriterId(writer)));
+        let key = SequenceKey::new(ProducerId::new(1), WriterId(writer));
+        let index = table.find_or_add(key).unwrap();
         table.remember(index, &ClientIdentity::default());
         let id = ChunkId(0);
         table.insert(
@@ -297,7 +316,8 @@ mod tests {
         let key = |i| SequenceKey::new(ProducerId::new(i), WriterId(7));
         let indexes: Vec<_> = (0..100).map(|i| table.find_or_add(key(i))).collect();
         for (i, &index) in (0..).zip(&indexes) {
-            assert_eq!(table.find(key(i)), Some(index));
+            assert!(index.is_some());
+            assert_eq!(table.find(key(i)), index);
             assert_eq!(table.find_or_add(key(i)), index);
         }
         assert_eq!(

@@ -1,6 +1,7 @@
 //! Tests of single calls to the trace buffer.
 
 use super::chunk_queue::QueuedChunk;
+use super::sequence_table::SEQUENCES_PER_BUFFER_MAX;
 use super::*;
 
 mod crash_files; // what a kill between two stores leaves in the file
@@ -526,4 +527,39 @@ fn whole_packets_before_one_that_is_patched_are_read_at_once() {
     // packets are looked at one by one.
     let altered = runs(&[patch(4), patch(10)]);
     assert!(altered.iter().all(|(is_run, _)| !is_run), "{altered:?}");
+}
+
+#[test]
+fn chunks_of_too_many_writers_are_discarded() {
+    const PACKETS: &[u8] = b"\x03one\x03two";
+    let writer = |number: usize| UntrustedChunk {
+        // A connection has up to 32,767 writers.
+        producer_id: ProducerId::new(1 + (number / 32_767) as u32),
+        writer_id: WriterId(1 + (number % 32_767) as u16),
+        ..whole_packets(0, PACKETS)
+    };
+    let mut buffer = TraceBuffer::new(4 << 20, FillPolicy::Ring).unwrap();
+    (0..SEQUENCES_PER_BUFFER_MAX).for_each(|number| buffer.commit_chunk(&writer(number)));
+    assert_eq!(buffer.stats().chunks_discarded, 0);
+    let late = writer(SEQUENCES_PER_BUFFER_MAX);
+    buffer.commit_chunk(&late);
+    buffer.commit_chunk(&late);
+    assert_eq!(buffer.stats().chunks_discarded, 2);
+    assert_eq!(buffer.all_packet_counts().count(), SEQUENCES_PER_BUFFER_MAX);
+    assert!(
+        buffer
+            .packet_counts(late.producer_id, late.writer_id)
+            .is_none()
+    );
+    let next = ChunkId(1);
+    assert!(!buffer.patch_chunk(late.producer_id, late.writer_id, next, &[], false));
+
+    // The writers that are known go on, also in the buffer that replaces this one.
+    let mut successor = successor(&buffer);
+    for buffer in [&mut buffer, &mut successor] {
+        buffer.commit_chunk(&late);
+        buffer.commit_chunk(&whole_packets(1, PACKETS));
+        assert_eq!(buffer.all_packet_counts().count(), SEQUENCES_PER_BUFFER_MAX);
+        assert!(!losses_of_first_writer(buffer).is_empty());
+    }
 }
