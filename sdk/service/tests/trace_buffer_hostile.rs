@@ -36,7 +36,7 @@ fn commit_shuffled(buffer: &mut TraceBuffer, count: u32, stride: u32) {
 #[test]
 fn tiny_chunks_in_random_order_come_out_in_order() {
     const COUNT: u32 = 1 << 17;
-    let mut buffer = TraceBuffer::new(u64::from(COUNT) * 32, FillPolicy::Ring).unwrap();
+    let mut buffer = TraceBuffer::new(u64::from(COUNT) * 64, FillPolicy::Ring).unwrap();
     commit_shuffled(&mut buffer, COUNT, 1);
     assert_eq!(buffer.stats().chunks_overwritten, 0);
     buffer.begin_read();
@@ -67,7 +67,7 @@ fn tiny_chunks_in_random_order_overflow_a_ring_fast() {
 fn patches_to_absent_chunks_are_refused_fast() {
     const CHUNKS: u32 = 1 << 16;
     const PATCHES: u32 = 1 << 20;
-    let mut buffer = TraceBuffer::new(u64::from(CHUNKS) * 32, FillPolicy::Ring).unwrap();
+    let mut buffer = TraceBuffer::new(u64::from(CHUNKS) * 64, FillPolicy::Ring).unwrap();
     // Every second id is missing, so positions cannot be computed from ids.
     commit_shuffled(&mut buffer, CHUNKS, 2);
     let patches = [Patch {
@@ -106,7 +106,7 @@ fn packet_without_end_is_evicted_in_one_walk() {
         ChunkFlags::FIRST_PACKET_CONTINUES,
         ChunkFlags::LAST_PACKET_CONTINUES,
     );
-    let mut buffer = TraceBuffer::new(u64::from(CHUNKS) * 32, FillPolicy::Ring).unwrap();
+    let mut buffer = TraceBuffer::new(u64::from(CHUNKS) * 64, FillPolicy::Ring).unwrap();
     for id in 0..4 * CHUNKS {
         let flags = if id == 0 { last } else { first.union(last) };
         commit(&mut buffer, 1, id, flags, b"\x04four");

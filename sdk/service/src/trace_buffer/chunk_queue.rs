@@ -106,6 +106,17 @@ impl ChunkQueue {
         self.chunks.pop_front()
     }
 
+    /// Returns the number of chunks that the memory has room for.
+    pub(super) fn capacity(&self) -> usize {
+        self.chunks.capacity() + self.late.capacity()
+    }
+
+    /// Gives back memory that is not in use.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.chunks.shrink_to_fit();
+        self.late.shrink_to_fit();
+    }
+
     /// Returns the chunk with this id. If no id is missing, its position is computed from the
     /// newest id.
     pub(super) fn find(&self, id: ChunkId) -> Option<QueuedChunk> {

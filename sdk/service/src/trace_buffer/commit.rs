@@ -10,7 +10,7 @@ use super::chunk_queue::QueuedChunk;
 use super::fragment::{self, Scan, ScanEnd};
 use super::key_map::SequenceKey;
 use super::sequence::{ConsumedChunk, SequenceIndex, is_newer};
-use super::slot::{Slot, SlotId, slot_size_bytes};
+use super::slot::{Slot, SlotId, reserved_bytes_of, slot_size_bytes};
 use super::{ClientIdentity, FillPolicy, Intake, LossMask, TraceBuffer, UntrustedChunk};
 
 /// Flags that a chunk may gain when it is committed again, but not lose.
@@ -29,7 +29,8 @@ struct CheckedChunk<'a> {
     payload_bytes: u16,
     /// The offset of the last fragment.
     last_fragment_bytes: u16,
-    /// The room to reserve for the payload. It exceeds `payload_bytes` if the chunk may still grow.
+    /// The room to reserve for the payload. It exceeds `payload_bytes` if the chunk may still grow,
+    /// or takes the place of a larger one.
     reserved_bytes: u16,
     flags: ChunkFlags,
     is_complete: bool,
@@ -173,7 +174,7 @@ impl TraceBuffer {
             self.stats.abi_violations += 1;
             return self.account_refused(&refused, Refusal::Discarded);
         };
-        let chunk = CheckedChunk {
+        let mut chunk = CheckedChunk {
             id,
             sequence,
             payload,
@@ -199,7 +200,7 @@ impl TraceBuffer {
             return;
         };
         let size_bytes = slot_size_bytes(reserved_bytes);
-        let fits_before_end = size_bytes <= self.ring.tail_bytes();
+        let fits_before_end = size_bytes <= self.ring.tail_bytes() && !self.ring.is_out_of_slots();
         if !fits_before_end && self.policy == FillPolicy::Discard {
             self.intake = Intake::Sealed;
             if let Some(file) = self.ring.file() {
@@ -211,7 +212,10 @@ impl TraceBuffer {
         if !fits_before_end {
             self.wrap();
         }
-        self.clear_ahead(size_bytes);
+        let rest_bytes = self.clear_ahead(size_bytes);
+        if rest_bytes > 0 {
+            chunk.reserved_bytes = reserved_bytes_of(size_bytes + rest_bytes);
+        }
         self.sequences[sequence].expect_none();
         self.store(&chunk, consumed_bytes);
         self.sequences.forget_stale();

@@ -75,13 +75,17 @@ impl TraceBuffer {
     /// Moves the write cursor to the next segment, or back to the start of the only one. Evicts the
     /// chunks between the cursor and the end of its segment; their slots stay there as padding.
     ///
-    /// A ring that can grow does so rather than overwrite unread packets.
+    /// A ring that can grow does so rather than overwrite unread packets, unless it has too many
+    /// slots.
     pub(super) fn wrap(&mut self) {
         while let Some(slot) = self.ring.slot_ahead(0) {
             self.clear(slot);
             self.ring.skip_slot_ahead();
         }
-        let grows = self.ring.can_grow() && !self.is_segment_read(0) && self.ring.grow();
+        let grows = self.ring.can_grow()
+            && !self.ring.is_out_of_slots()
+            && !self.is_segment_read(0)
+            && self.ring.grow();
         if grows {
             self.stats.buffer_size = u64::from(self.ring.size_bytes());
         } else {
@@ -89,6 +93,7 @@ impl TraceBuffer {
             self.stats.write_wrap_count += 1;
         }
         self.ring.wrap();
+        (self.sequences).trim_queues(self.stats.chunks_written, self.ring.slots_max());
     }
 
     /// Returns true if nothing is unread in the segment at `position` ahead of the write cursor's.
@@ -140,9 +145,10 @@ impl TraceBuffer {
         true
     }
 
-    /// Evicts the chunks in the next `size_bytes` ahead of the write cursor.
+    /// Evicts the chunks in the next `size_bytes` ahead of the write cursor. Returns by how much the
+    /// slot for these bytes must be larger.
     #[inline]
-    pub(super) fn clear_ahead(&mut self, size_bytes: u32) {
+    pub(super) fn clear_ahead(&mut self, size_bytes: u32) -> u32 {
         let mut missing_bytes = size_bytes;
         while missing_bytes > 0
             && let Some(slot) = self.ring.slot_ahead(size_bytes - missing_bytes)
@@ -157,10 +163,12 @@ impl TraceBuffer {
                 }
                 Covered::Part { rest_bytes } => {
                     self.stats.padding_bytes_written += u64::from(rest_bytes);
-                    return;
+                    return 0;
                 }
+                Covered::WithRest { rest_bytes } => return rest_bytes,
             }
         }
+        0
     }
 
     /// Turns a slot into padding. Evicts its chunk, if it has one.

@@ -605,6 +605,23 @@ impl Ring {
         (self.write_bytes + covered_bytes < self.used_end_bytes).then_some(self.slots.first())
     }
 
+    /// Returns true if no slot can be added, other than in place of slots ahead of the write cursor.
+    #[inline]
+    pub(super) fn is_out_of_slots(&self) -> bool {
+        self.slots.is_full() && self.slot_ahead(0).is_none()
+    }
+
+    /// Returns the maximum number of slots.
+    pub(super) fn slots_max(&self) -> usize {
+        self.slots.slots_max()
+    }
+
+    /// Lowers the maximum number of slots.
+    #[cfg(test)]
+    pub(super) fn limit_slots(&mut self, slots_max: usize) {
+        self.slots.limit(slots_max);
+    }
+
     /// Returns the file that the memory is in.
     pub(super) fn file(&self) -> Option<&Arc<RingFile>> {
         self.file.as_ref()
@@ -687,8 +704,10 @@ impl Ring {
     }
 
     /// Removes the oldest slot, which must be padding, for a chunk that covers `size_bytes` from
-    /// the start of the slot on. The rest of a larger slot becomes padding.
+    /// the start of the slot on. The rest of a larger slot becomes padding, unless there are too
+    /// many slots.
     pub(super) fn cover_slot_ahead(&mut self, size_bytes: u32) -> Covered {
+        let was_full = self.slots.is_full();
         let slot = self.slots.pop_front();
         debug_assert!(slot.sequence.is_none());
         let slot_bytes = slot.size_bytes();
@@ -698,6 +717,9 @@ impl Ring {
             };
         }
         let rest_bytes = slot_bytes - size_bytes;
+        if was_full {
+            return Covered::WithRest { rest_bytes };
+        }
         let rest = Slot::padding(slot.offset + size_bytes, rest_bytes);
         self.write_header(&rest, WriterId(0));
         self.slots.push_front(rest);
@@ -897,4 +919,6 @@ pub(super) enum Covered {
     Whole { missing_bytes: u32 },
     /// The slot was larger than needed. Its last `rest_bytes` became padding.
     Part { rest_bytes: u32 },
+    /// The slot was larger than needed. Its last `rest_bytes` belong to the slot of the chunk.
+    WithRest { rest_bytes: u32 },
 }

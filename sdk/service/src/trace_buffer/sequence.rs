@@ -118,6 +118,20 @@ impl Sequence {
         };
     }
 
+    /// Returns the number of chunks that the memory of the queue has room for.
+    pub(super) fn queue_capacity(&self) -> usize {
+        self.between
+            .as_ref()
+            .map_or(0, |between| between.capacity())
+    }
+
+    /// Gives back the memory of the queue that is not in use.
+    pub(super) fn trim_queue(&mut self) {
+        if let Some(between) = &mut self.between {
+            between.shrink_to_fit();
+        }
+    }
+
     #[inline]
     pub(super) fn front(&self) -> Option<QueuedChunk> {
         (self.ends != Ends::None).then_some(self.oldest)

@@ -38,6 +38,8 @@ pub(super) struct SequenceTable {
     latest: Option<(SequenceKey, SequenceIndex)>,
     /// The list of remembered sequences without chunks, in the order in which they became empty.
     empty: EmptyList,
+    /// The number of chunks stored in the buffer at which the memory of queues is looked at next.
+    trims_at_chunk: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,6 +57,7 @@ impl SequenceTable {
             indexes: KeyMap::default(),
             latest: None,
             empty: EmptyList::default(),
+            trims_at_chunk: 0,
         }
     }
 
@@ -203,6 +206,27 @@ impl SequenceTable {
             self.remove_from_empty(index);
             self[index].forget();
         }
+    }
+
+    /// Gives back memory of queues if they have far more than for the `chunks_max` chunks that can
+    /// be in the buffer. Otherwise each sequence would keep the memory for as many chunks as it ever
+    /// had. Looks at the sequences only if as many chunks were stored meanwhile.
+    pub(super) fn trim_queues(&mut self, chunks_written: u64, chunks_max: usize) {
+        /// The factor by which queues may be larger than needed. A queue that has become full
+        /// doubles its memory.
+        const CAPACITY_FACTOR: usize = 4;
+        if chunks_written < self.trims_at_chunk {
+            return;
+        }
+        self.trims_at_chunk = chunks_written + chunks_max.max(self.sequences.len()) as u64;
+        if self.queue_capacity() > CAPACITY_FACTOR * chunks_max {
+            self.sequences.iter_mut().for_each(Sequence::trim_queue);
+        }
+    }
+
+    /// Returns the number of chunks that the memory of all queues has room for.
+    pub(super) fn queue_capacity(&self) -> usize {
+        self.sequences.iter().map(Sequence::queue_capacity).sum()
     }
 
     #[inline]

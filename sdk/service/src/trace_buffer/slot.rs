@@ -25,6 +25,16 @@ pub(super) const fn slot_size_bytes(reserved_bytes: u16) -> u32 {
     (SLOT_HEADER_BYTES + reserved_bytes as u32).next_multiple_of(SLOT_ALIGN_BYTES)
 }
 
+/// Returns the largest payload of a slot of this size, which must be that of a slot.
+#[inline]
+pub(super) const fn reserved_bytes_of(slot_size_bytes: u32) -> u16 {
+    let reserved_bytes = slot_size_bytes - SLOT_HEADER_BYTES;
+    if reserved_bytes > u16::MAX as u32 {
+        return u16::MAX;
+    }
+    reserved_bytes as u16
+}
+
 /// The id of a slot, as long as the slot exists. Ids are consecutive in buffer order and wrap at
 /// 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,9 +106,7 @@ impl Slot {
     pub(super) const SIZE_MIN_BYTES: u32 = slot_size_bytes(0);
 
     pub(super) fn padding(offset: u32, size_bytes: u32) -> Self {
-        // A remainder is smaller than the slot that it is part of, so its payload size fits into 16
-        // bits.
-        let reserved_bytes = (size_bytes - SLOT_HEADER_BYTES) as u16;
+        let reserved_bytes = reserved_bytes_of(size_bytes);
         debug_assert_eq!(slot_size_bytes(reserved_bytes), size_bytes);
         Self {
             offset,
@@ -162,6 +170,9 @@ mod tests {
         assert_eq!(slot_size_bytes(1), 32);
         assert_eq!(slot_size_bytes(16), 32);
         assert_eq!(slot_size_bytes(u16::MAX), 65552);
+        for size_bytes in (16..=65552).step_by(16) {
+            assert_eq!(slot_size_bytes(reserved_bytes_of(size_bytes)), size_bytes);
+        }
     }
 
     #[test]

@@ -1,12 +1,23 @@
 //! The descriptors of all slots in buffer order: from the oldest slot, which the write cursor
 //! reaches next, to the newest slot, which the cursor has just passed.
 //!
-//! A descriptor takes 32 bytes, about one percent of a typical chunk. If all chunks are without
-//! fragments, the descriptors take up to four times as much memory as the slots.
+//! A descriptor takes 32 bytes, about one percent of a typical chunk. The smallest slot takes 16
+//! bytes, so the descriptors of chunks without fragments would take more memory than the slots. The
+//! number of slots is limited, so that they take at most about as much ([`slots_max`]).
 
 use std::fmt;
 
 use super::slot::{Slot, SlotId};
+
+/// The minimum mean size of the slots of a full table.
+const SLOT_BYTES_MEAN_MIN: usize = 64;
+
+/// Returns the maximum number of slots in this much memory: `SLOTS_PER_BUFFER_MAX`. Memory of 64 KiB
+/// or less may have as many as fit in.
+fn slots_max(size_bytes: u32) -> usize {
+    const SLOTS_SMALL_BUFFER: usize = 4096;
+    (size_bytes as usize / SLOT_BYTES_MEAN_MIN).max(SLOTS_SMALL_BUFFER)
+}
 
 /// A double-ended queue of slots, in which the position of a slot follows from its id.
 ///
@@ -20,6 +31,8 @@ pub(super) struct SlotTable {
     held_from: SlotId,
     /// The id behind the newest slot.
     end: SlotId,
+    /// The maximum number of slots.
+    slots_max: usize,
 }
 
 impl fmt::Debug for SlotTable {
@@ -39,19 +52,19 @@ impl Clone for SlotTable {
 }
 
 impl SlotTable {
-    /// Creates an empty table for the slots of this much memory. The table allocates again only if
-    /// slots are, on average, smaller than those of any reasonable writer.
+    /// Creates an empty table for the slots of this much memory. The table of a buffer of less than
+    /// 256 KiB allocates again if its slots are smaller than those of any reasonable writer.
     pub(super) fn for_memory_of(size_bytes: u32) -> Self {
-        const SLOT_BYTES_MEAN_MIN: usize = 64;
-        let slots_max = (size_bytes as usize / SLOT_BYTES_MEAN_MIN).next_power_of_two();
+        let reserved = (size_bytes as usize / SLOT_BYTES_MEAN_MIN).next_power_of_two();
         let mut slots = Vec::new();
         // If the memory is refused, the table allocates as it grows.
-        let _ = slots.try_reserve_exact(slots_max);
+        let _ = slots.try_reserve_exact(reserved);
         Self {
             slots,
             first: SlotId::default(),
             held_from: SlotId::default(),
             end: SlotId::default(),
+            slots_max: slots_max(size_bytes),
         }
     }
 
@@ -90,8 +103,26 @@ impl SlotTable {
         &mut self.slots[place]
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.end.count_from(self.first) as usize
+    }
+
+    /// Returns true if no slot can be added.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= self.slots_max
+    }
+
+    /// Returns the maximum number of slots.
+    pub(super) fn slots_max(&self) -> usize {
+        self.slots_max
+    }
+
+    /// Lowers the maximum number of slots.
+    #[cfg(test)]
+    pub(super) fn limit(&mut self, slots_max: usize) {
+        self.slots_max = slots_max;
     }
 
     #[inline]
@@ -136,8 +167,7 @@ impl SlotTable {
         self.held_from
     }
 
-    /// Doubles the table. The table stops growing when it has as many entries as the memory has
-    /// slots.
+    /// Doubles the table. The table stops growing when it has room for the maximum number of slots.
     #[cold]
     fn grow(&mut self) {
         const SLOTS_MIN: usize = 64;
@@ -167,6 +197,7 @@ mod tests {
             first: near_wrap,
             held_from: near_wrap,
             end: near_wrap,
+            slots_max: usize::MAX,
         };
         let mut ids = Vec::new();
         for offset in 0..300 {

@@ -19,7 +19,8 @@ pub struct BufferStats {
     pub chunks_written: u64,
     /// Bytes of the chunks that were evicted with unread fragments.
     pub bytes_overwritten: u64,
-    /// Chunks that were evicted with unread fragments.
+    /// Chunks that were evicted with unread fragments, to make room or because the buffer had too
+    /// many chunks: one for each 64 bytes of its size, and at least 4096.
     pub chunks_overwritten: u64,
     /// Bytes of the chunks whose last unread fragment was delivered.
     pub bytes_read: u64,
@@ -33,7 +34,8 @@ pub struct BufferStats {
     pub chunks_rewritten: u64,
     /// Chunks that were relocated to the write cursor when they were committed again.
     pub chunks_relocated: u64,
-    /// Chunks refused by a full [`FillPolicy::Discard`](super::FillPolicy::Discard) buffer, chunks of
+    /// Chunks refused by a full [`FillPolicy::Discard`](super::FillPolicy::Discard) buffer, also one
+    /// that has a chunk for each 64 bytes of its size, chunks of
     /// new writers after 65,536 others, and chunks that came after their place in the sequence was
     /// read or evicted. The latter are mostly duplicates, so this does not measure loss.
     pub chunks_discarded: u64,

@@ -41,6 +41,8 @@ fn assert_consistent(buffer: &TraceBuffer) {
         }
         id = id.next();
     }
+    let slots = ring.end().count_from(ring.first()) as usize;
+    assert!(slots <= ring.slots_max(), "{slots} slots");
     assert_eq!(
         covered_bytes,
         ring.used_bytes(),
@@ -562,4 +564,85 @@ fn chunks_of_too_many_writers_are_discarded() {
         assert_eq!(buffer.all_packet_counts().count(), SEQUENCES_PER_BUFFER_MAX);
         assert!(!losses_of_first_writer(buffer).is_empty());
     }
+}
+
+/// A chunk of `writer_id` without fragments.
+fn empty_chunk(writer_id: u16, chunk_id: u32) -> UntrustedChunk<'static> {
+    UntrustedChunk {
+        writer_id: WriterId(writer_id),
+        fragment_count: 0,
+        ..whole_packets(chunk_id, &[])
+    }
+}
+
+/// Checks the number of slots and the balance. Looks only once at each chunk.
+fn assert_balanced(buffer: &TraceBuffer, slots: u64) {
+    let ring = &buffer.ring;
+    assert_eq!(u64::from(ring.end().count_from(ring.first())), slots);
+    let balance = buffer.storage_balance();
+    assert!(balance.is_even(), "{balance:?}");
+}
+
+#[test]
+fn descriptors_take_no_more_memory_than_the_ring() {
+    for mut buffer in [
+        TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap(),
+        // It has two segments, of which the first has room for all slots.
+        TraceBuffer::growing(4 << 20).unwrap(),
+    ] {
+        let slots_max = buffer.capacity_bytes() / 64;
+        buffer.commit_chunk(&whole_packets(0, b"\x03one\x03two"));
+        for chunk_id in 0..2 * slots_max {
+            buffer.commit_chunk(&empty_chunk(2, chunk_id as u32));
+        }
+        assert_balanced(&buffer, slots_max);
+        assert_eq!(buffer.stats().chunks_overwritten, 1);
+        assert_eq!(counts(&buffer).overwritten, 2);
+        // A larger chunk takes the place of many.
+        for chunk_id in 1..100 {
+            let payload = [&[0xfe, 1][..], &[0; 254], b"\x03two"].concat();
+            buffer.commit_chunk(&whole_packets(chunk_id, &payload));
+        }
+        // Each takes the place of 18 chunks without fragments.
+        assert_balanced(&buffer, slots_max - 99 * 17);
+        assert_eq!(losses_of_first_writer(&mut buffer).len(), 2 * 99);
+    }
+}
+
+#[test]
+fn full_buffer_with_too_many_chunks_discards() {
+    const BUFFER_BYTES: u64 = 1 << 20;
+    let mut buffer = TraceBuffer::new(BUFFER_BYTES, FillPolicy::Discard).unwrap();
+    for chunk_id in 0..20_000 {
+        buffer.commit_chunk(&empty_chunk(2, chunk_id));
+    }
+    assert!(buffer.is_full());
+    let stored = BUFFER_BYTES / 64;
+    let stats = buffer.stats();
+    assert_eq!(
+        (stats.chunks_written, stats.chunks_discarded),
+        (stored, 20_000 - stored)
+    );
+    assert_balanced(&buffer, stored);
+}
+
+#[test]
+fn sequences_give_back_the_memory_of_their_queues() {
+    const RING_BYTES: u64 = 256 << 10;
+    const SLOTS_MAX: usize = 4096;
+    let mut buffer = TraceBuffer::new(RING_BYTES, FillPolicy::Ring).unwrap();
+    for writer_id in 1..=100 {
+        for chunk_id in 0..SLOTS_MAX as u32 {
+            buffer.commit_chunk(&empty_chunk(writer_id, chunk_id));
+        }
+        // Each writer has one chunk left, so that its sequence is not forgotten.
+        for earlier in 1..=writer_id {
+            buffer.commit_chunk(&empty_chunk(
+                earlier,
+                SLOTS_MAX as u32 + u32::from(writer_id),
+            ));
+        }
+    }
+    let capacity = buffer.sequences.queue_capacity();
+    assert!(capacity < 10 * SLOTS_MAX, "{capacity}");
 }

@@ -29,6 +29,13 @@ impl Random {
     }
 }
 
+/// Gives every second buffer a limit of slots that it reaches.
+fn limit_slots(buffer: &mut TraceBuffer, random: &mut Random) {
+    if random.percent(50) {
+        buffer.ring.limit_slots(1 + random.below(40));
+    }
+}
+
 /// Returns the bytes of a writer's packet: its serial number, then bytes that follow from it.
 fn packet_bytes(writer: u16, serial: u32) -> Vec<u8> {
     let mut random = Random(u64::from(writer) << 32 | u64::from(serial));
@@ -250,6 +257,7 @@ fn run_account(seed: u64) {
     };
     let size_bytes = 4096 * (1 + random.below(8) as u64);
     let mut buffer = TraceBuffer::new(size_bytes, policy).unwrap();
+    limit_slots(&mut buffer, &mut random);
     let mut writers = [1, 2, 3].map(TestWriter::new);
     for _ in 0..300 {
         let writer = &mut writers[random.below(3)];
@@ -320,6 +328,7 @@ fn hostile_chunks_and_patches_only_move_counters() {
             FillPolicy::Discard
         };
         let mut buffer = TraceBuffer::new(8192, policy).unwrap();
+        limit_slots(&mut buffer, &mut random);
         for _ in 0..300 {
             let writer_id = WriterId(random.below(3) as u16);
             let far = if random.percent(5) {
