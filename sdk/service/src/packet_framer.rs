@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use protozero::{Decoder, StaticBuffered, append_varint, types};
 
 use super::event_run::{AppendedCounts, EventFramer, LastField, MOVED_BYTES, PACKET_TAG};
-use super::packet_validator::{Content, PacketInfo, inspect};
+use super::packet_validator::{Content, PACKET_MAX_BYTES, PacketInfo, inspect};
 use super::trace_buffer::{
     ClientIdentity, LossMask, Origin, Packet, Packets, Run, TraceBuffer, split_first_packet,
 };
@@ -33,6 +33,21 @@ const TRUSTED_FIELDS_MAX_BYTES: usize = 48;
 /// The approximate number of bytes that are taken while a buffer is locked. Writers wait while
 /// these bytes are copied.
 pub(super) const READ_BATCH_BYTES: usize = 64 * 1024;
+
+/// The maximum number of packets and runs that are taken while a buffer is locked. Packets without
+/// bytes would not fill a batch.
+const READ_BATCH_PACKETS_MAX: usize = 4096;
+
+/// The maximum number of bytes that stay allocated for the next batch. A batch with a large packet
+/// takes more for a moment.
+pub(super) const KEPT_BYTES_MAX: usize = 2 << 20;
+
+/// Gives back the memory of a large batch. `memory` must be empty.
+pub(super) fn give_back(memory: &mut Vec<u8>) {
+    if memory.capacity() > KEPT_BYTES_MAX {
+        memory.shrink_to(KEPT_BYTES_MAX);
+    }
+}
 
 /// Takes packets out of buffers and frames them.
 pub(super) struct PacketFramer {
@@ -115,10 +130,19 @@ pub(super) type Writer = (ProducerId, WriterId);
 /// A packet or a run that was taken, without its bytes.
 struct TakenPackets {
     len: usize,
-    /// True for a [`Run`], false for a single packet.
-    is_run: bool,
+    kind: TakenKind,
     origin: Origin,
     loss: LossMask,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TakenKind {
+    /// A [`Run`].
+    Run,
+    /// A single packet.
+    One,
+    /// A packet with more than [`PACKET_MAX_BYTES`]. Its bytes were not copied.
+    TooLarge,
 }
 
 impl TakenPackets {
@@ -213,7 +237,7 @@ impl PacketFramer {
         // packet.
         self.bytes.reserve(2 * READ_BATCH_BYTES + MOVED_BYTES);
         buffer.begin_read();
-        while self.bytes.len() < READ_BATCH_BYTES {
+        while self.bytes.len() < READ_BATCH_BYTES && self.taken.len() < READ_BATCH_PACKETS_MAX {
             let Some(packets) = buffer.read_packets() else {
                 return false;
             };
@@ -240,12 +264,20 @@ impl PacketFramer {
     }
 
     fn take_one(&mut self, packet: &Packet<'_>) {
-        for slice in packet.slices() {
-            self.bytes.extend_from_slice(slice);
+        let mut len = packet.len_bytes();
+        let mut kind = TakenKind::One;
+        if len > PACKET_MAX_BYTES {
+            (len, kind) = (0, TakenKind::TooLarge);
+        } else {
+            // Once, so that the memory is not copied while it grows.
+            self.bytes.reserve(len);
+            for slice in packet.slices() {
+                self.bytes.extend_from_slice(slice);
+            }
         }
         self.taken.push(TakenPackets {
-            len: packet.len_bytes(),
-            is_run: false,
+            len,
+            kind,
             origin: packet.origin(),
             loss: packet.loss(),
         });
@@ -255,7 +287,7 @@ impl PacketFramer {
         self.bytes.extend_from_slice(run.bytes());
         self.taken.push(TakenPackets {
             len: run.bytes().len(),
-            is_run: true,
+            kind: TakenKind::Run,
             origin: run.origin(),
             loss: run.loss(),
         });
@@ -278,16 +310,19 @@ impl PacketFramer {
         let mut rest = taken_bytes.as_slice();
         for mut taken in taken_list.drain(..) {
             let position = self.position(taken.writer());
-            if taken.is_run {
-                self.append_run(rest, position, &mut taken, trace);
-            } else {
-                self.append_packet(&rest[..taken.len], position, &mut taken, trace);
+            match taken.kind {
+                TakenKind::Run => self.append_run(rest, position, &mut taken, trace),
+                TakenKind::One => {
+                    self.append_packet(&rest[..taken.len], position, &mut taken, trace);
+                }
+                TakenKind::TooLarge => self.leave_out(position, &mut taken),
             }
             rest = &rest[taken.len..];
         }
         self.taken = taken_list;
         self.bytes = taken_bytes;
         self.bytes.clear();
+        give_back(&mut self.bytes);
     }
 
     /// Appends the packets of a run. The run is at the start of `bytes`.
@@ -544,7 +579,7 @@ mod tests {
         framer.bytes.extend_from_slice(bytes);
         framer.taken.push(TakenPackets {
             len: bytes.len(),
-            is_run: false,
+            kind: TakenKind::One,
             origin: Origin {
                 producer_id: ProducerId::new(1),
                 writer_id: WriterId(1),
@@ -652,6 +687,99 @@ mod tests {
         assert!(framer.counts.invalid_packets > 50, "{:?}", framer.counts);
         assert!(framer.counts.packets > 500, "{:?}", framer.counts);
         assert_eq!(trace, expected);
+    }
+
+    /// Returns a buffer with a packet in three chunks. Its middle can be repeated to any multiple of
+    /// 4096 bytes; in all, the packet then has 256 MiB - `missing_bytes`.
+    fn buffer_of_large_packet(missing_bytes: usize) -> TraceBuffer {
+        const MIDDLE_BYTES: usize = 4096;
+        let field_bytes = (1 << 28) - missing_bytes;
+        // A field of a data source: a tag and the length of its value, which has the rest.
+        let mut begin = vec![0xa2, 0x38];
+        append_varint((field_bytes - 6) as u64, &mut begin);
+        let end_bytes = (field_bytes - begin.len()) % MIDDLE_BYTES;
+        let mut buffer = TraceBuffer::new(1 << 16, FillPolicy::Ring).unwrap();
+        let goes_on = ChunkFlags::LAST_PACKET_CONTINUES;
+        let came = ChunkFlags::FIRST_PACKET_CONTINUES;
+        for (id, flags, fragment) in [
+            (0, goes_on, begin),
+            (1, goes_on.union(came), vec![7; MIDDLE_BYTES]),
+            (2, came, vec![7; end_bytes]),
+        ] {
+            let mut payload = Vec::new();
+            append_varint(fragment.len() as u64, &mut payload);
+            payload.extend(fragment);
+            buffer.commit_chunk(&UntrustedChunk {
+                producer_id: ProducerId::new(1),
+                client: ClientIdentity::default(),
+                writer_id: WriterId(1),
+                chunk_id: ChunkId(id),
+                fragment_count: 1,
+                flags,
+                complete: true,
+                payload: &payload,
+            });
+        }
+        buffer
+    }
+
+    #[test]
+    fn packets_have_up_to_256_mib_and_larger_ones_are_not_copied() {
+        const LARGE_BYTES: usize = (1 << 28) - 1;
+        assert_eq!(PACKET_MAX_BYTES, LARGE_BYTES);
+        let mut framer = PacketFramer::new();
+        let mut trace = Vec::new();
+        let repeats = LARGE_BYTES / 4096;
+        let mut buffer = buffer_of_large_packet(0);
+        buffer.begin_read();
+        let too_large = buffer.read_packet_repeating(repeats).unwrap();
+        assert_eq!(too_large.len_bytes(), LARGE_BYTES + 1);
+        framer.take(&Packets::One(too_large));
+        assert_eq!((framer.bytes.len(), framer.bytes.capacity()), (0, 0));
+        framer.append_to(&mut trace);
+        assert!(trace.is_empty());
+        assert_eq!(framer.counts.invalid_packets, 1);
+
+        let mut buffer = buffer_of_large_packet(1);
+        buffer.begin_read();
+        let large = buffer.read_packet_repeating(repeats).unwrap();
+        assert_eq!(large.len_bytes(), LARGE_BYTES);
+        framer.take(&Packets::One(large));
+        framer.append_to(&mut trace);
+        assert_eq!(
+            (framer.counts.packets, framer.counts.invalid_packets),
+            (1, 1)
+        );
+        assert!(framer.bytes.capacity() <= KEPT_BYTES_MAX);
+        let packet = TraceDecoder::new(&trace).packet().next().unwrap().unwrap();
+        let loss = packet.previous_packet_dropped().unwrap();
+        assert_eq!(loss, Some(LossMask::PRESENT.bits()));
+    }
+
+    #[test]
+    fn batch_has_a_limited_number_of_packets_without_bytes() {
+        let mut buffer = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
+        // Each packet consists of two empty fragments in two chunks.
+        for id in 0..4 * READ_BATCH_PACKETS_MAX as u32 {
+            buffer.commit_chunk(&UntrustedChunk {
+                producer_id: ProducerId::new(1),
+                client: ClientIdentity::default(),
+                writer_id: WriterId(1),
+                chunk_id: ChunkId(id),
+                fragment_count: 1,
+                flags: match id % 2 {
+                    0 => ChunkFlags::LAST_PACKET_CONTINUES,
+                    _ => ChunkFlags::FIRST_PACKET_CONTINUES,
+                },
+                complete: true,
+                payload: &[0],
+            });
+        }
+        let mut framer = PacketFramer::new();
+        assert!(framer.take_batch(&mut buffer));
+        assert_eq!(framer.taken.len(), READ_BATCH_PACKETS_MAX);
+        framer.append_to(&mut Vec::new());
+        assert!(framer.take_batch(&mut buffer));
     }
 
     #[test]

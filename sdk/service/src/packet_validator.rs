@@ -33,18 +33,18 @@ pub(super) enum Content {
     Data,
 }
 
-/// The maximum size of a message, and so of a packet. Perfetto has the same limit: the largest
-/// length that fits into a varint of four bytes.
-const PACKET_MAX_BYTES: usize = 0x0fff_ffff;
+/// The maximum size of a message, and so of a packet, in bytes: 256 MiB - 1. Perfetto has the same
+/// limit: the largest length that fits into a varint of four bytes. A packet is also limited by the
+/// size of its buffer. A service in a daemon needs no smaller limit, because the owners of sessions
+/// choose how large buffers are.
+pub(super) const PACKET_MAX_BYTES: usize = 0x0fff_ffff;
 const FIELD_NUMBER_MAX: u64 = (1 << 29) - 1;
 
 /// Inspects a packet of a writer. Returns `None` if it is malformed or has fields that only the
-/// service may write.
+/// service may write. The packet must have at most [`PACKET_MAX_BYTES`].
 #[inline]
 pub(super) fn inspect(packet: &[u8]) -> Option<PacketInfo> {
-    if packet.len() > PACKET_MAX_BYTES {
-        return None;
-    }
+    debug_assert!(packet.len() <= PACKET_MAX_BYTES);
     let mut info = PacketInfo::default();
     let mut rest = packet;
     while let Some((&tag, after_tag)) = rest.split_first() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::central_buffer::CentralBuffer;
 use super::compression::append_packed;
-use super::packet_framer::{PacketFramer, READ_BATCH_BYTES};
+use super::packet_framer::{PacketFramer, READ_BATCH_BYTES, give_back};
 use super::read_positions::ReadPositions;
 use super::trace_buffer::{Mark, TraceBuffer};
 use super::trace_output::{END_MAX_BYTES, TraceOutput};
@@ -212,17 +212,20 @@ impl TraceReader {
                 buffer.with(TraceBuffer::note_written);
             }
         }
-        self.give_back(batch);
-        self.packets.clear();
+        self.put_back(batch);
+        for memory in [&mut self.packets, &mut self.compressed] {
+            memory.clear();
+            give_back(memory);
+        }
         self.framer.begin_batch();
     }
 
     /// Keeps a batch that the file did not take, for [`file_ended_early`](Self::file_ended_early).
     pub(super) fn batch_was_refused(&mut self, batch: Vec<u8>) {
-        self.give_back(batch);
+        self.put_back(batch);
     }
 
-    fn give_back(&mut self, batch: Vec<u8>) {
+    fn put_back(&mut self, batch: Vec<u8>) {
         match self.compression {
             Compression::None => self.packets = batch,
             Compression::Deflate | Compression::Zstd { .. } => self.compressed = batch,
@@ -248,6 +251,7 @@ mod tests {
 
     use super::*;
     use crate::central_buffer::ReadMode;
+    use crate::packet_framer::KEPT_BYTES_MAX;
     use crate::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
     use tracezero_config::LocalChoices;
     use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
@@ -323,5 +327,40 @@ mod tests {
             }
         }
         assert_eq!(lengths, [40_000, 40_000, 100_000, "was there".len()]);
+    }
+
+    #[test]
+    fn memory_of_a_large_packet_is_given_back() {
+        const FRAGMENT_BYTES: usize = 60_000;
+        let ring = TraceBuffer::new(16 << 20, FillPolicy::Ring).unwrap();
+        let buffer = CentralBuffer::new(BufferId(1), ring, ReadMode::RingAtEnd);
+        let buffer = Arc::new(buffer);
+        let large = packet(&"x".repeat(2 * KEPT_BYTES_MAX));
+        let mut flags = ChunkFlags::LAST_PACKET_CONTINUES;
+        let mut fragments = large.chunks(FRAGMENT_BYTES).peekable();
+        let mut chunk = 0;
+        while let Some(fragment) = fragments.next() {
+            if fragments.peek().is_none() {
+                flags = flags.difference(ChunkFlags::LAST_PACKET_CONTINUES);
+            }
+            commit(&buffer, 1, chunk, flags, fragment);
+            flags = flags.union(ChunkFlags::FIRST_PACKET_CONTINUES);
+            chunk += 1;
+        }
+        let config = SessionConfig::new(&Default::default(), &LocalChoices::default()).unwrap();
+        let mut reader = TraceReader::new(vec![buffer], &config);
+        let mut taken_bytes = 0;
+        let mut pass = Pass::new(Extent::Everything);
+        reader.begin_reading();
+        reader.enter_buffer(&mut pass, 0);
+        let mut is_full = true;
+        while is_full {
+            is_full = reader.fill_batch(&mut pass);
+            let batch = reader.take_batch().unwrap_or_default();
+            taken_bytes += batch.len();
+            reader.batch_was_taken(batch);
+        }
+        assert!(taken_bytes > large.len());
+        assert!(reader.packets.capacity() <= KEPT_BYTES_MAX);
     }
 }

@@ -90,6 +90,18 @@ impl TraceBuffer {
         ))
     }
 
+    /// Does [`read_packet`](Self::read_packet), but repeats the second fragment of the packet, so that
+    /// it has this many. Tests make large packets with it that take little memory.
+    #[cfg(test)]
+    pub(crate) fn read_packet_repeating(&mut self, times: usize) -> Option<Packet<'_>> {
+        let sequence = self.advance()?;
+        let second = std::iter::repeat_n(self.packet[1], times);
+        self.packet.splice(1..2, second);
+        let loss = self.sequences[sequence].take_losses();
+        let account = self.sequences.account(sequence);
+        Some(Packet::new(&self.ring, &self.packet, account, loss))
+    }
+
     /// Returns the next packets of this read cycle: a run of whole packets in one chunk, or a
     /// single packet. Packets, order and end are the same as with
     /// [`read_packet`](Self::read_packet).
