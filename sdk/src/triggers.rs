@@ -8,6 +8,11 @@ use tracezero_producer as producer;
 /// [`FlightRecorder`](crate::FlightRecorder) that [waits for
 /// it](crate::FlightRecorderBuilder::add_trigger) takes a snapshot.
 ///
+/// Sessions ignore what a process activates too often: after 100 calls in a second, and while 64
+/// triggers of a session wait to be read or to be answered with a clone. They also ignore names of
+/// more than 256 bytes. `TraceStats::triggers_ignored` counts the ignored triggers. Flight recorders
+/// ignore none.
+///
 /// ```
 /// use std::time::Duration;
 ///

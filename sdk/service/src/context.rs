@@ -15,6 +15,7 @@ use super::pending_flush::{CloneId, FlushOutcome, FlushThen};
 use super::producer_link::ProducerLink;
 use super::timers::{Timer, Timers};
 use super::tracing_session::{ConcurrentSessionEvent, SessionOwner};
+use super::trigger_history::TriggerRate;
 use tracezero_core::coordination::Producer;
 use tracezero_core::ids::{FlushId, InstanceId, ProducerId, SessionId};
 use tracezero_core::small_map::SmallMap;
@@ -74,6 +75,7 @@ pub(super) struct ConnectedProducer {
     pub(super) link: Arc<ProducerLink>,
     pub(super) calls_to: Arc<dyn Producer>,
     pub(super) data_sources: Vec<RegisteredDataSource>,
+    pub(super) trigger_rate: TriggerRate,
 }
 
 impl Context<'_> {

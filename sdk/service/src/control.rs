@@ -48,6 +48,8 @@ pub(crate) struct Control {
     pub(super) timers: Timers,
     pub(super) calls: Calls<Self>,
     pub(super) triggers: TriggerHistory,
+    /// The number of triggers that were ignored because a limit was reached.
+    pub(super) triggers_ignored: u64,
     pub(super) clones: SmallMap<CloneId, PendingClone>,
     pub(super) last_clone: u64,
     /// For each session name, the time of the last start, in nanoseconds on the trace clock.
@@ -74,6 +76,7 @@ impl Control {
             timers: Timers::default(),
             calls: Calls::default(),
             triggers: TriggerHistory::default(),
+            triggers_ignored: 0,
             clones: SmallMap::new(),
             last_clone: 0,
             name_starts: SmallMap::new(),

@@ -10,6 +10,7 @@ use super::lent_memory::LentMemory;
 use super::producer_link::ProducerLink;
 use super::service::Service;
 use super::trace_buffer::ClientIdentity;
+use super::trigger_history::TriggerRate;
 use tracezero_core::commit::{CommitRequest, LossCount, ServiceEndpoint};
 use tracezero_core::coordination::{
     DataSourceDescriptor, DataSourceError, Producer, ServiceControl,
@@ -54,6 +55,7 @@ impl Service {
                     link: Arc::clone(&link),
                     calls_to,
                     data_sources: Vec::new(),
+                    trigger_rate: TriggerRate::default(),
                 },
             );
             Some(ProducerEndpoint::new(id, Arc::clone(self), link))

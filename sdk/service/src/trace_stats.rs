@@ -48,6 +48,11 @@ pub struct TraceStats {
     pub chunks_discarded: u64,
     /// The number of patches for buffers that producers may not write to, over all sessions.
     pub patches_discarded: u64,
+    /// The number of triggers that the service ignored, over all sessions, because too many came: a
+    /// producer may activate triggers 100 times in a second, and at most 64 each time. Their names
+    /// may have at most 256 bytes, and at most 64 of a session may wait to be read or to be answered
+    /// with a clone.
+    pub triggers_ignored: u64,
     /// The number of packets that were left out of the trace, because they are malformed or have
     /// fields that only the service may write.
     pub invalid_packets: u64,
@@ -110,6 +115,7 @@ impl Control {
                 .sum(),
             chunks_discarded,
             patches_discarded,
+            triggers_ignored: self.triggers_ignored,
             invalid_packets: reader.framer.counts.invalid_packets,
             flushes_requested: session.flush_counts.requested,
             flushes_succeeded: session.flush_counts.succeeded,

@@ -132,6 +132,8 @@ pub(crate) struct TracingSession {
     pub(super) uuid: (i64, i64),
     /// Triggers that are not in the trace yet. `was_triggered` tells whether there ever was one.
     pub(super) received_triggers: Vec<ReceivedTrigger>,
+    /// The number of triggers whose delay is not over, after which the owner is asked for a clone.
+    pub(super) clones_due: usize,
     pub(super) was_triggered: bool,
     pub(super) events: LifecycleEvents,
     pub(super) first_clock_snapshot: Option<ClockSnapshot>,
@@ -174,6 +176,7 @@ impl TracingSession {
             flush_counts: FlushCounts::default(),
             uuid,
             received_triggers: Vec::new(),
+            clones_due: 0,
             was_triggered: false,
             events: LifecycleEvents::default(),
             first_clock_snapshot: None,

@@ -7,55 +7,105 @@ use super::control::Control;
 use super::phase::Phase;
 use super::timers::Timer;
 use super::tracing_session::TracingSession;
-use super::trigger_history::ReceivedTrigger;
+use super::trigger_history::{HITS_KEPT_MAX, ReceivedTrigger};
 use tracezero_config::TriggerMode;
 use tracezero_core::ids::ProducerId;
+
+/// The maximum number of triggers that one call activates.
+const TRIGGERS_PER_CALL_MAX: usize = 64;
+
+/// The maximum size of a trigger's name, in bytes.
+const NAME_MAX_BYTES: usize = 256;
+
+/// The maximum number of triggers of a session that wait to be in a trace, and the maximum number of
+/// those that wait to ask for a clone.
+const RECEIVED_TRIGGERS_MAX: usize = 64;
+
+/// What a session did with a trigger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TriggerOutcome {
+    Taken,
+    /// The session does not wait for it.
+    NotMeant,
+    /// The session has too many others.
+    Ignored,
+}
 
 impl Control {
     /// Handles triggers that a producer has hit. A session takes a trigger only if its
     /// configuration names it.
-    pub(super) fn activate_triggers(&mut self, producer: ProducerId, names: &[&str]) {
-        for name in names {
-            let now_ns = self.environment.now_ns();
-            let count = self.triggers.count(now_ns, name);
-            let mut was_taken = false;
-            self.for_each_session(|session, context| {
-                was_taken |= session.take_trigger(context, producer, name, count);
-            });
-            if was_taken {
-                self.triggers.note(now_ns, name);
+    ///
+    /// Perfetto's own service takes any number. Here the limits hold for all producers, because each
+    /// trigger may make a clone.
+    pub(super) fn activate_triggers(&mut self, producer_id: ProducerId, names: &[&str]) {
+        let now_ns = self.environment.now_ns();
+        let Some(producer) = self.producers.get_mut(&producer_id) else {
+            return;
+        };
+        let heard_max = match producer.trigger_rate.admits(now_ns) {
+            true => TRIGGERS_PER_CALL_MAX,
+            false => 0,
+        };
+        let (heard, unheard) = names.split_at(names.len().min(heard_max));
+        self.triggers_ignored += unheard.len() as u64;
+        for name in heard {
+            self.activate_trigger(producer_id, now_ns, name);
+        }
+    }
+
+    fn activate_trigger(&mut self, producer: ProducerId, now_ns: u64, name: &str) {
+        if name.len() > NAME_MAX_BYTES {
+            self.triggers_ignored += 1;
+            return;
+        }
+        let count = self.triggers.count(now_ns, name);
+        let mut was_taken = false;
+        let mut ignored = 0;
+        self.for_each_session(|session, context| {
+            match session.take_trigger(context, producer, name, count) {
+                TriggerOutcome::Taken => was_taken = true,
+                TriggerOutcome::NotMeant => {}
+                TriggerOutcome::Ignored => ignored += 1,
             }
+        });
+        self.triggers_ignored += ignored;
+        if was_taken {
+            self.triggers.note(now_ns, name);
         }
     }
 }
 
 impl TracingSession {
-    /// Handles a trigger. Returns whether the session took it.
+    /// Handles a trigger.
     fn take_trigger(
         &mut self,
         context: &mut Context<'_>,
         producer: ProducerId,
         name: &str,
         count_in_24_h: usize,
-    ) -> bool {
+    ) -> TriggerOutcome {
         if self.phase.end().is_some() {
-            return false;
+            return TriggerOutcome::NotMeant;
         }
         let recording = Arc::clone(&self.recording);
         let (Some(triggers), Some(producer)) =
             (&recording.config.triggers, context.producers.get(&producer))
         else {
-            return false;
+            return TriggerOutcome::NotMeant;
         };
         let mut numbered = triggers.triggers.iter().enumerate();
         let Some((index, trigger)) = numbered.find(|(_, trigger)| trigger.name == name) else {
-            return false;
+            return TriggerOutcome::NotMeant;
         };
+        let hits_max = (trigger.max_per_24_h as usize).min(HITS_KEPT_MAX);
         if !recording.trigger_admits_producer(index, &producer.name)
             || context.environment.random_fraction() < trigger.skip_probability
-            || (trigger.max_per_24_h > 0 && count_in_24_h >= trigger.max_per_24_h as usize)
+            || (hits_max > 0 && count_in_24_h >= hits_max)
         {
-            return false;
+            return TriggerOutcome::NotMeant;
+        }
+        if self.received_triggers.len().max(self.clones_due) >= RECEIVED_TRIGGERS_MAX {
+            return TriggerOutcome::Ignored;
         }
         let received = ReceivedTrigger {
             timestamp_ns: context.environment.now_ns(),
@@ -82,14 +132,16 @@ impl TracingSession {
             }
             TriggerMode::Start | TriggerMode::Stop => {}
             TriggerMode::CloneSnapshot => {
+                self.clones_due += 1;
                 context.set_timer(delay_ms, Timer::CloneAfterTrigger(received));
             }
         }
-        true
+        TriggerOutcome::Taken
     }
 
     /// Asks the owner for the clone that a trigger requested.
-    pub(super) fn ask_for_clone(&self, context: &mut Context<'_>, trigger: ReceivedTrigger) {
+    pub(super) fn ask_for_clone(&mut self, context: &mut Context<'_>, trigger: ReceivedTrigger) {
+        self.clones_due -= 1;
         context.call_owner(&self.owner, move |owner| owner.clone_triggered(&trigger));
     }
 }

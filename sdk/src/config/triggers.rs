@@ -95,8 +95,8 @@ impl Trigger {
         self
     }
 
-    /// Ignores the trigger after it was activated `count` times within 24 hours. 0 stands for no
-    /// limit.
+    /// Ignores the trigger after it was activated `count` times within 24 hours, or 10,000 times if
+    /// `count` is larger. 0 stands for no limit.
     #[must_use]
     pub fn max_per_24_h(mut self, count: u32) -> Self {
         self.message.max_per_24_h = Some(count);

@@ -353,3 +353,85 @@ fn a_clone_names_the_trigger_that_asked_for_it_once() {
     assert_eq!(names(&clone.read()), ["snap"]);
     assert!(names(&clone.read()).is_empty());
 }
+
+/// Activates triggers for a second. Returns how many of the session are in the next part of its
+/// trace, and how many were ignored.
+fn flood(world: &World, session: &TestSession, activate: impl Fn()) -> (usize, u64) {
+    world.advance_ms(1000);
+    let ignored = session.stats().triggers_ignored;
+    activate();
+    let received = session.read().triggers().len();
+    (received, session.stats().triggers_ignored - ignored)
+}
+
+#[test]
+fn triggers_are_limited_for_each_producer_and_session() {
+    let world = World::new();
+    let (first, second) = (producer(&world, "p"), producer(&world, "q"));
+    let name = "n".repeat(256);
+    let session = world.session(config(TriggerMode::Start, [Trigger::new(&name)]));
+    let flood = |activate: &dyn Fn()| flood(&world, &session, activate);
+    let hit = |names: &[&str]| first.endpoint.activate_triggers(names);
+    assert_eq!(flood(&|| hit(&vec![name.as_str(); 64])), (64, 0));
+    assert_eq!(flood(&|| hit(&vec![name.as_str(); 65])), (64, 1));
+    // A session keeps 64 until they are read.
+    assert_eq!(flood(&|| (0..70).for_each(|_| hit(&[&name]))), (64, 6));
+    // Calls count even if nothing waits for their triggers.
+    let call = |producer: &TestProducer, calls| {
+        (0..calls).for_each(|_| producer.endpoint.activate_triggers(&["other"]));
+    };
+    let after_calls = |calls| {
+        flood(&|| {
+            call(&first, calls);
+            hit(&[&name]);
+        })
+    };
+    assert_eq!(after_calls(99), (1, 0));
+    assert_eq!(after_calls(100), (0, 1));
+    assert_eq!(after_calls(120), (0, 21));
+    // Each producer has its own limit.
+    let beside = flood(&|| {
+        call(&second, 200);
+        hit(&[&name]);
+    });
+    assert_eq!(beside, (1, 100));
+    let too_long = format!("{name}n");
+    assert_eq!(flood(&|| hit(&[&too_long, &name])), (1, 1));
+}
+
+#[test]
+fn triggered_clones_that_are_not_due_are_limited() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let trigger = Trigger::new("go").stop_delay(Duration::from_secs(60));
+    let session = world.session(config(TriggerMode::CloneSnapshot, [trigger]));
+    let hit_twice = || (0..2).for_each(|_| producer.endpoint.activate_triggers(&["go"; 40]));
+    hit_twice();
+    assert_eq!(session.stats().triggers_ignored, 80 - 64);
+    world.advance_ms(60_000);
+    assert_eq!(clone_triggers(&session).len(), 64);
+    // The clone takes over the triggers.
+    drop(world.begin_clone(CloneSource::Id(session.id), 0).finish());
+    hit_twice();
+    world.advance_ms(60_000);
+    assert_eq!(clone_triggers(&session).len(), 64);
+}
+
+#[test]
+fn a_limit_of_hits_in_24_hours_is_at_most_10_000() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let limited = Trigger::new("go").max_per_24_h(20_000);
+    let session = world.session(config(TriggerMode::CloneSnapshot, [limited]));
+    let unlimited = world.session(config(TriggerMode::CloneSnapshot, [Trigger::new("go")]));
+    let hits_each = 10_000 / 50;
+    for _ in 0..hits_each + 10 {
+        producer.endpoint.activate_triggers(&["go"; 50]);
+        world.advance_ms(1000);
+        for session in [&session, &unlimited] {
+            drop(world.begin_clone(CloneSource::Id(session.id), 0).finish());
+        }
+    }
+    assert_eq!(clone_triggers(&session).len(), 10_000);
+    assert_eq!(clone_triggers(&unlimited).len(), 10_500);
+}
