@@ -1,15 +1,33 @@
 //! Trace files. Only one writer at a time can write a trace into a file, over all processes.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::ops::Deref;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use rustix::fs::{OFlags, fcntl_getfl};
+
 /// A file that nobody else can write a trace into until this is dropped. Exceptions are devices,
-/// pipes, and file systems without locks: there several writers can use the same file.
+/// pipes, file systems without locks, and files of others: there several writers can use the same
+/// file.
 #[derive(Debug)]
-pub struct TraceFile(File);
+pub struct TraceFile {
+    file: File,
+    owner: Owner,
+}
+
+/// The one who has opened a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// This process. It may open the file again.
+    Own,
+    /// Another process, which has passed the descriptor. This process may have rights to the file
+    /// that the other one does not have, so it never opens the file again. The trace begins at this
+    /// offset: what is before it may not be for those who get the trace.
+    Other { begin_bytes: u64 },
+}
 
 impl TraceFile {
     /// Opens the file at `path` for a new trace. The file is created, or emptied if it exists.
@@ -52,17 +70,60 @@ impl TraceFile {
         }
     }
 
+    /// Takes a file that another process has opened. The trace begins at the file's position, or at
+    /// its end if the file was opened for appending. The file is not locked.
+    ///
+    /// A clone of the session begins with the contents of its file. That needs a descriptor that can
+    /// also be read.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not tell the flags or the size of the file.
+    pub fn of_other_process(descriptor: OwnedFd) -> io::Result<Self> {
+        let mut file = File::from(descriptor);
+        let begin_bytes = if fcntl_getfl(&file)?.contains(OFlags::APPEND) {
+            file.metadata()?.len()
+        } else {
+            // A pipe has no position.
+            file.stream_position().unwrap_or(0)
+        };
+        let owner = Owner::Other { begin_bytes };
+        Ok(Self { file, owner })
+    }
+
+    /// Returns the offset at which the trace begins.
+    pub(super) fn begin_bytes(&self) -> u64 {
+        match self.owner {
+            Owner::Own => 0,
+            Owner::Other { begin_bytes } => begin_bytes,
+        }
+    }
+
+    /// Returns the file for reading by offsets.
+    pub(super) fn to_read(&self) -> io::Result<File> {
+        match self.owner {
+            // The file may be open for writing alone. Do not use its path, which may have changed.
+            Owner::Own => File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd())),
+            Owner::Other { .. } => self.file.try_clone(),
+        }
+    }
+
+    fn own(file: File) -> Self {
+        let owner = Owner::Own;
+        Self { file, owner }
+    }
+
     /// Locks the file that was opened at `path`.
     fn of(file: File, path: &Path) -> Result<Self, TryLockError> {
         if !is_regular(&file)? {
-            return Ok(Self(file));
+            return Ok(Self::own(file));
         }
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(TryLockError::WouldBlock),
             // Some file systems have no locks.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
-        let file = Self(file);
+        let file = Self::own(file);
         // The writer that had the lock may have completed the file and renamed it.
         match is_at(&file, path) {
             true => Ok(file),
@@ -89,17 +150,17 @@ impl Deref for TraceFile {
     type Target = File;
 
     fn deref(&self) -> &File {
-        &self.0
+        &self.file
     }
 }
 
 impl Write for TraceFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        self.file.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.file.flush()
     }
 }
 
@@ -107,7 +168,7 @@ impl Drop for TraceFile {
     fn drop(&mut self) {
         // Closing the file is not enough: a forked child may have it open as well. If the file was
         // not locked, unlocking it does nothing.
-        let _ = self.0.unlock();
+        let _ = self.file.unlock();
     }
 }
 
@@ -115,7 +176,7 @@ impl Drop for TraceFile {
 #[cfg(test)]
 impl From<File> for TraceFile {
     fn from(file: File) -> Self {
-        Self(file)
+        Self::own(file)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
 use crate::trace_file::TraceFile;
 
@@ -27,7 +27,20 @@ pub struct TraceOutput {
 #[derive(Debug)]
 pub(super) struct WrittenPart {
     file: File,
-    len_bytes: u64,
+    /// The rest of the contents is from here on.
+    at_bytes: u64,
+    end_bytes: u64,
+}
+
+/// Reads by offsets: the file's position may be that of the thread that writes it.
+impl Read for WrittenPart {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(self.end_bytes - self.at_bytes).unwrap_or(usize::MAX);
+        let room = bytes.len().min(rest);
+        let count = self.file.read_at(&mut bytes[..room], self.at_bytes)?;
+        self.at_bytes += count as u64;
+        Ok(count)
+    }
 }
 
 /// An error: some packets of a batch are not in the file.
@@ -56,7 +69,7 @@ impl From<io::Error> for WriteError {
 }
 
 impl TraceOutput {
-    /// Creates an output that writes into `file`, which must be empty.
+    /// Creates an output that writes into `file`.
     #[must_use]
     pub fn new(file: TraceFile) -> Self {
         Self {
@@ -86,26 +99,27 @@ impl TraceOutput {
 
     /// Returns the present contents of the file, to be copied later.
     pub(super) fn written_part(&self) -> io::Result<WrittenPart> {
-        // Open the file again, to read it from the start. Do not use its path, which may have
-        // changed.
-        let this_file = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        Ok(WrittenPart {
-            file: File::open(this_file)?,
-            len_bytes: self.written_bytes,
-        })
+        let begin_bytes = self.file.begin_bytes();
+        let part = WrittenPart {
+            file: self.file.to_read()?,
+            at_bytes: begin_bytes,
+            end_bytes: begin_bytes + self.written_bytes,
+        };
+        // So that a descriptor that cannot be read fails here, before a buffer is emptied.
+        part.file.read_at(&mut [0], begin_bytes)?;
+        Ok(part)
     }
 
     /// Begins a pass over the buffers. The first pass copies the beginning of the trace.
     pub(super) fn begin_pass(&mut self) -> io::Result<()> {
-        let Some(start) = self.start.take() else {
+        let Some(mut start) = self.start.take() else {
             return Ok(());
         };
-        let copied_bytes = io::copy(&mut start.file.take(start.len_bytes), &mut self.file)?;
-        self.written_bytes += copied_bytes;
-        if copied_bytes < start.len_bytes {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        self.written_bytes += io::copy(&mut start, &mut self.file)?;
+        match start.at_bytes == start.end_bytes {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
         }
-        Ok(())
     }
 
     /// Writes a batch of framed packets: all of them, or those before the first one that would make
@@ -157,11 +171,12 @@ impl TraceOutput {
         outcome
     }
 
-    /// Shortens the file and continues at its new end.
-    fn cut_at(&mut self, len_bytes: u64) -> io::Result<()> {
-        self.file.set_len(len_bytes)?;
+    /// Shortens the trace in the file and continues at its new end.
+    fn cut_at(&mut self, trace_bytes: u64) -> io::Result<()> {
+        let end_bytes = self.file.begin_bytes() + trace_bytes;
+        self.file.set_len(end_bytes)?;
         let mut file: &File = &self.file;
-        file.seek(SeekFrom::Start(len_bytes)).map(drop)
+        file.seek(SeekFrom::Start(end_bytes)).map(drop)
     }
 
     /// Ends a pass over the buffers.
@@ -273,5 +288,41 @@ mod tests {
         copy.begin_pass().expect("nothing to do");
         assert_eq!(copy.written_bytes(), 6);
         assert_eq!(folder.read("copy"), [0x0a, 1, 7, 0x0a, 1, 8]);
+    }
+
+    /// Opens a file that begins with a secret, for writing behind it, as another process does.
+    fn behind_a_secret(folder: &Folder, options: &mut std::fs::OpenOptions) -> TraceOutput {
+        let path = folder.file("given");
+        std::fs::write(&path, "secret").expect("written");
+        let mut file = options.open(path).expect("a file");
+        file.seek(SeekFrom::End(0)).expect("at its end");
+        TraceOutput::new(TraceFile::of_other_process(file.into()).expect("a file"))
+    }
+
+    #[test]
+    fn a_copy_of_a_given_file_has_the_trace_alone() {
+        for appends in [false, true] {
+            let folder = Folder::empty();
+            let mut options = File::options();
+            options.read(true).write(!appends).append(appends);
+            let mut source = behind_a_secret(&folder, &mut options);
+            source.write(&[0x0a, 1, 7]).expect("written");
+            let part = source.written_part().expect("a part");
+            let mut copy = create(&folder.file("copy")).starting_with(part);
+            copy.begin_pass().expect("copied");
+            assert_eq!(folder.read("copy"), [0x0a, 1, 7]);
+            source.cut_at(0).expect("shortened");
+            source.write(&[0x0a, 0]).expect("written");
+            assert_eq!(folder.read("given"), b"secret\x0a\0");
+        }
+    }
+
+    #[test]
+    fn a_given_file_that_cannot_be_read_is_not_copied() {
+        let folder = Folder::empty();
+        let mut source = behind_a_secret(&folder, File::options().write(true));
+        source.write(&[0x0a, 1, 7]).expect("written");
+        let error = source.written_part().expect_err("it is for writing alone");
+        assert_eq!(error.kind(), std::io::Error::from_raw_os_error(9).kind());
     }
 }
