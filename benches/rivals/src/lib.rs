@@ -10,6 +10,8 @@ pub mod perfetto_recorder; // keeps events in memory, encodes them at the end
 pub mod fastrace; // spans of requests, for a collector
 pub mod tracing_chrome; // a layer of `tracing` that writes JSON
 
+pub mod perfetto_trace; // counts the spans of a trace
+
 use std::time::{Duration, Instant};
 
 /// The number of events between two reads of the clock.
