@@ -146,7 +146,7 @@ impl Control {
     fn continue_after_scrape(&mut self, id: SessionId, then: AfterScrape) {
         if self.sessions.contains_key(&id) {
             self.with_session(id, |session, context| {
-                session.continue_after_scrape(context, then)
+                session.continue_after_scrape(context, then);
             });
         } else if let AfterScrape::Flushed(_, FlushThen::Tell(tell)) = then {
             // The session was freed meanwhile.

@@ -115,7 +115,7 @@ fn packets_of_foreign_memory_are_in_the_trace() {
     let register = |id| {
         producer
             .endpoint
-            .register_writer(id, target, &Arc::default())
+            .register_writer(id, target, &Arc::default());
     };
     register(WriterId(1));
     register(WriterId(2));

@@ -210,7 +210,7 @@ fn during_a_scrape(world: &World, meanwhile: impl FnOnce(TestSession)) {
                 let outcome = Arc::new(Mutex::new(Vec::new()));
                 let noted = Arc::clone(&outcome);
                 service.flush(id, 0, FlushFlags::explicit(), move |it| {
-                    noted.lock().push(it)
+                    noted.lock().push(it);
                 });
                 outcome
             });
