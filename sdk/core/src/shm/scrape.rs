@@ -58,8 +58,8 @@ impl ServiceMemory {
     pub fn scrape(&mut self, place: ChunkPlace, payload: &mut Vec<u8>) -> Option<ScrapedChunk> {
         let backing = &self.mapping.backing;
         let copy_bytes = |offset_bytes, copy: &mut [u8]| {
-            // SAFETY: the bytes are those of finished fragments, inside the payload. By items 1 to 3 above, all writes to
-            // them happened before this read, and no later write follows.
+            // SAFETY: the bytes are those of finished fragments, inside the payload. By items 1 to 3
+            // above, all writes to them happened before this read, and no later write follows.
             copy.copy_from_slice(unsafe { backing.read(offset_bytes, copy.len()) });
         };
         // SAFETY: the chunk stays in use by item 3 above, so the bytes of its header stay a header.
