@@ -7,7 +7,7 @@ use tracezero_client::{Address, AddressError, Client, ClientError, Options};
 use tracezero_core::own_process;
 use tracezero_track_event::TRACK_EVENT;
 
-pub use tracezero_client::ClientState as SystemState;
+pub use tracezero_client::{ClientState as SystemState, ClientStats as SystemStats};
 
 /// A connection to the machine's tracing daemon, Perfetto's `traced`.
 ///
@@ -34,22 +34,6 @@ pub use tracezero_client::ClientState as SystemState;
 #[must_use = "dropping this disconnects from the daemon"]
 pub struct System {
     client: Client,
-}
-
-/// What became of the packets that a process has recorded for a daemon, over all connections of a
-/// [`System`]. An event is a packet, and each session of the daemon has packets of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SystemStats {
-    /// The packets that threads have begun, with those that were dropped.
-    pub packets_begun: u64,
-    /// The packets that were dropped because the shared memory had no room.
-    pub packets_dropped: u64,
-    /// The number of times that a thread began to drop packets. The next packet of the thread that
-    /// is not dropped is marked in the trace.
-    pub drop_episodes: u64,
-    /// The total time for which threads have waited for room in the shared memory.
-    pub waited: Duration,
 }
 
 /// Settings of a [`System`].
@@ -92,21 +76,15 @@ impl System {
     /// ```no_run
     /// let system = tracezero::System::connect()?;
     /// // At the end of the program:
-    /// let stats = system.stats();
-    /// if stats.packets_dropped > 0 {
-    ///     eprintln!("{} of {} events are not in the trace", stats.packets_dropped, stats.packets_begun);
+    /// let packets = system.stats().packets;
+    /// if packets.packets_dropped > 0 {
+    ///     eprintln!("{} of {} are not in the trace", packets.packets_dropped, packets.packets_begun);
     /// }
     /// # Ok::<(), tracezero::Error>(())
     /// ```
     #[must_use]
     pub fn stats(&self) -> SystemStats {
-        let counts = self.client.counts();
-        SystemStats {
-            packets_begun: counts.packets.packets_begun,
-            packets_dropped: counts.packets.packets_dropped,
-            drop_episodes: counts.packets.drop_episodes,
-            waited: counts.waited,
-        }
+        self.client.stats()
     }
 
     /// Waits until the daemon has accepted this process, at most for `timeout`. Returns whether it

@@ -13,7 +13,7 @@ use tracezero_producer::DataSourceState;
 
 use crate::back_off::BackOff;
 use crate::connection::Connection;
-use crate::counts::ClientCounts;
+use crate::counts::ClientStats;
 use crate::options::Options;
 use crate::outbox::Waker;
 use crate::process_exit;
@@ -93,7 +93,7 @@ impl Client {
 
     /// Counts what became of the packets of all connections so far.
     #[must_use]
-    pub fn counts(&self) -> ClientCounts {
+    pub fn stats(&self) -> ClientStats {
         self.shared.counts.sum()
     }
 

@@ -7,16 +7,19 @@ use parking_lot::Mutex;
 use tracezero_core::coordination::PacketCounts;
 use tracezero_producer::Arbiter;
 
-/// What became of the packets of a client, since it was made.
+/// Counts of the packets that a process has recorded for a daemon, over all connections. Each event
+/// is a packet, and each session of the daemon has packets of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClientCounts {
-    /// The packets of all writers.
+#[non_exhaustive]
+pub struct ClientStats {
+    /// The counts of the packets. A packet is dropped if the shared memory has no room for it. After
+    /// each of the `drop_episodes`, the next packet of the thread is marked in the trace.
     pub packets: PacketCounts,
-    /// The total time that writers have waited for a free chunk.
+    /// The total time for which threads have waited for room in the shared memory.
     pub waited: Duration,
 }
 
-impl ClientCounts {
+impl ClientStats {
     fn add(&mut self, arbiter: &Arbiter) {
         for writer in arbiter.writer_totals() {
             self.packets += writer.counts;
@@ -31,7 +34,7 @@ pub(crate) struct Counts(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    ended: ClientCounts,
+    ended: ClientStats,
     arbiter: Option<Arc<Arbiter>>,
 }
 
@@ -50,7 +53,7 @@ impl Counts {
         }
     }
 
-    pub(crate) fn sum(&self) -> ClientCounts {
+    pub(crate) fn sum(&self) -> ClientStats {
         let state = self.0.lock();
         let mut sum = state.ended;
         if let Some(arbiter) = &state.arbiter {

@@ -30,7 +30,7 @@ mod process_exit; // sends what connections have before the process exits
 mod client; // connects, again and again
 
 pub use client::{Client, ClientError};
-pub use counts::ClientCounts;
+pub use counts::ClientStats;
 pub use options::Options;
 pub use shared::ClientState;
 pub use tracezero_ipc::address::{Address, AddressError};

@@ -385,7 +385,7 @@ impl Arbiter {
             // Nobody frees chunks of a connection that has ended.
             let waited = started.elapsed();
             if chunk.is_some() || waited >= limit || self.state.lock().is_shut_down {
-                // Relaxed: see `waited`. A sum that takes 584 years to overflow.
+                // Relaxed: see `waited`. The sum overflows after 584 years.
                 self.waited_ns
                     .fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
                 return chunk;

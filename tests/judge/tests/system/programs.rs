@@ -360,8 +360,8 @@ fn at_full_speed(system: &System) {
         println!(
             "\n{count} {} {} {} {}",
             longest.as_micros(),
-            stats.packets_dropped,
-            stats.drop_episodes,
+            stats.packets.packets_dropped,
+            stats.packets.drop_episodes,
             stats.waited.as_micros()
         );
     });

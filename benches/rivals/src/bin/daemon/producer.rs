@@ -41,7 +41,7 @@ pub fn record(sdk: Sdk, threads: usize, spans: u64, memory_kib: Option<u32>) -> 
                 "done {} {} {}",
                 took.as_nanos(),
                 stats.waited.as_nanos(),
-                stats.drop_episodes
+                stats.packets.drop_episodes
             );
             wait_for_line()
         }
