@@ -408,8 +408,8 @@ fn run(step: Step, memory: &mut ForeignMemory, model: &Rc<RefCell<Model>>, copy:
         let state = word >> (2 * chunk_index) & 3;
         assert_eq!(scraped.is_complete, state == 3);
         assert!(scraped.is_complete || state == 1);
-        model.check_header(start, scraped.writer_id, scraped.chunk_id, scraped.packets);
-        let fragments = scraped.packets.count() - u16::from(!scraped.is_complete);
+        model.check_header(start, scraped.header.writer_id, scraped.header.chunk_id, scraped.header.packets);
+        let fragments = scraped.header.packets.count() - u16::from(!scraped.is_complete);
         assert!(fragments > 0);
         assert_eq!(copy.payload().len(), size - 8);
         let end = end_of_fragments(copy.payload(), fragments);

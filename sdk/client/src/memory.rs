@@ -73,9 +73,9 @@ impl EmulatedMemory {
         send(&ChunkData {
             place,
             target_buffer: chunk.target_buffer,
-            writer_id: readable.writer_id(),
-            chunk_id: readable.chunk_id(),
-            packets: readable.packets(),
+            writer_id: readable.header().writer_id,
+            chunk_id: readable.header().chunk_id,
+            packets: readable.header().packets,
             payload: readable.payload(),
             is_complete: true,
         });
@@ -91,18 +91,21 @@ impl EmulatedMemory {
                     page_index,
                     chunk_index,
                 };
-                let Some(scraped) = self.memory.scrape(place, &mut self.payload) else {
-                    continue;
+                let mut target_buffer = None;
+                let is_wanted = |writer_id| {
+                    target_buffer = self.writers.get(&writer_id).copied();
+                    target_buffer.is_some()
                 };
-                let Some(target_buffer) = self.writers.get(&scraped.writer_id) else {
+                let scraped = self.memory.scrape(place, is_wanted, &mut self.payload);
+                let (Some(scraped), Some(target_buffer)) = (scraped, target_buffer) else {
                     continue;
                 };
                 send(&ChunkData {
                     place,
-                    target_buffer: *target_buffer,
-                    writer_id: scraped.writer_id,
-                    chunk_id: scraped.chunk_id,
-                    packets: scraped.packets,
+                    target_buffer,
+                    writer_id: scraped.header.writer_id,
+                    chunk_id: scraped.header.chunk_id,
+                    packets: scraped.header.packets,
                     payload: &self.payload,
                     is_complete: scraped.is_complete,
                 });

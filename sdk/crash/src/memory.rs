@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracezero_core::coordination::{PacketCounts, WriterTotals};
 use tracezero_core::crash_files::format::{HEADER_BYTES, Meta, ROW_BYTES, WriterRow};
 use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
-use tracezero_core::shm::{ChunkPlace, Geometry, PageWord, ServiceMemory};
+use tracezero_core::shm::{ChunkPlace, Geometry, PageWord, ScrapedChunk, ServiceMemory};
 use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
 
 /// The id that the service of the process gave to its only producer.
@@ -100,21 +100,26 @@ impl MemoryCopy {
                     page_index,
                     chunk_index,
                 };
-                let Some(scraped) = self.memory.scrape(place, &mut payload) else {
+                let is_wanted = |writer_id| self.targets.get(&writer_id) == Some(&target);
+                let scraped = self.memory.scrape(place, is_wanted, &mut payload);
+                let Some(ScrapedChunk {
+                    header,
+                    is_complete,
+                }) = scraped
+                else {
                     continue;
                 };
-                let is_target = self.targets.get(&scraped.writer_id) == Some(&target);
-                if !is_target || !is_newer(scraped.writer_id, scraped.chunk_id) {
+                if !is_newer(header.writer_id, header.chunk_id) {
                     continue;
                 }
                 buffer.commit_chunk(&UntrustedChunk {
                     producer_id: PRODUCER,
                     client,
-                    writer_id: scraped.writer_id,
-                    chunk_id: scraped.chunk_id,
-                    fragment_count: scraped.packets.count(),
-                    flags: scraped.packets.flags(),
-                    complete: scraped.is_complete,
+                    writer_id: header.writer_id,
+                    chunk_id: header.chunk_id,
+                    fragment_count: header.packets.count(),
+                    flags: header.packets.flags(),
+                    complete: is_complete,
                     payload: &payload,
                 });
             }

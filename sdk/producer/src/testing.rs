@@ -237,7 +237,7 @@ impl FakeService {
             page_index,
             chunk_index,
         };
-        self.memory.lock().scrape(place, &mut Vec::new())
+        self.memory.lock().scrape(place, |_| true, &mut Vec::new())
     }
 }
 
@@ -249,13 +249,17 @@ impl Received {
                 chunk_index: chunk_to_move.chunk_index,
             };
             let chunk = memory.acquire_for_reading(place).unwrap();
-            let chunks = self.chunks.entry(chunk.writer_id().0).or_default();
+            let chunks = self.chunks.entry(chunk.header().writer_id.0).or_default();
             chunks.push(ReceivedChunk {
-                chunk_id: chunk.chunk_id(),
-                packets: chunk.packets(),
+                chunk_id: chunk.header().chunk_id,
+                packets: chunk.header().packets,
                 payload: chunk.payload().to_vec(),
                 patches: 0,
-                has_more_patches: chunk.packets().flags().contains(ChunkFlags::NEEDS_PATCHING),
+                has_more_patches: chunk
+                    .header()
+                    .packets
+                    .flags()
+                    .contains(ChunkFlags::NEEDS_PATCHING),
             });
             chunk.free().unwrap();
         }

@@ -9,50 +9,36 @@ use tracezero_core::shm::{
     ServiceMemory,
 };
 
-/// The shared memory that a producer connects with.
-#[derive(Debug)]
-pub enum LentMemory {
-    /// Memory of this process. The service trusts the producer to keep to the ABI.
-    Own(ServiceMemory),
-    /// Memory that another process can change at any time.
-    Foreign(ForeignMemory),
-}
-
-impl From<ServiceMemory> for LentMemory {
-    fn from(memory: ServiceMemory) -> Self {
-        Self::Own(memory)
-    }
-}
-
-impl From<ForeignMemory> for LentMemory {
-    fn from(memory: ForeignMemory) -> Self {
-        Self::Foreign(memory)
-    }
-}
-
 /// The number of pages that are scraped at a time, while no chunk can be committed: 256 KiB with
 /// pages of the usual size.
 const SCRAPED_PAGES_MAX: usize = 64;
 
-/// Shared memory that several threads commit chunks of.
+/// The shared memory that a producer connects with: a [`ServiceMemory`] if the producer is in this
+/// process, otherwise a [`ForeignMemory`].
 #[derive(Debug)]
-pub(super) enum ChunkSource {
+pub struct LentMemory(Kind);
+
+#[derive(Debug)]
+enum Kind {
     /// Commits lock it for reading. Scraping locks it for writing, so that no chunk is freed
     /// meanwhile.
     Own(RwLock<ServiceMemory>),
     Foreign(Mutex<(ForeignMemory, ChunkCopy)>),
 }
 
-impl From<LentMemory> for ChunkSource {
-    fn from(memory: LentMemory) -> Self {
-        match memory {
-            LentMemory::Own(memory) => Self::Own(RwLock::new(memory)),
-            LentMemory::Foreign(memory) => Self::Foreign(Mutex::new((memory, ChunkCopy::new()))),
-        }
+impl From<ServiceMemory> for LentMemory {
+    fn from(memory: ServiceMemory) -> Self {
+        Self(Kind::Own(RwLock::new(memory)))
     }
 }
 
-impl ChunkSource {
+impl From<ForeignMemory> for LentMemory {
+    fn from(memory: ForeignMemory) -> Self {
+        Self(Kind::Foreign(Mutex::new((memory, ChunkCopy::new()))))
+    }
+}
+
+impl LentMemory {
     /// Calls `commit` with a Complete chunk, which is then free.
     ///
     /// # Errors
@@ -63,19 +49,14 @@ impl ChunkSource {
         place: ChunkPlace,
         commit: impl FnOnce(&CopiedHeader, &[u8]),
     ) -> Result<(), MoveError> {
-        match self {
-            Self::Own(memory) => {
+        match &self.0 {
+            Kind::Own(memory) => {
                 let memory = memory.read();
                 let chunk = memory.acquire_for_reading(place)?;
-                let header = CopiedHeader {
-                    writer_id: chunk.writer_id(),
-                    chunk_id: chunk.chunk_id(),
-                    packets: chunk.packets(),
-                };
-                commit(&header, chunk.payload());
+                commit(chunk.header(), chunk.payload());
                 // Dropping the chunk frees it.
             }
-            Self::Foreign(memory) => {
+            Kind::Foreign(memory) => {
                 let (memory, copy) = &mut *memory.lock();
                 let header = memory.take(place, copy)?;
                 commit(&header, copy.payload());
@@ -94,26 +75,25 @@ impl ChunkSource {
         is_wanted: impl Fn(WriterId) -> bool,
         mut commit: impl FnMut(&ScrapedChunk, &[u8]),
     ) {
-        let page_count = match self {
-            Self::Own(memory) => memory.read().lent_page_count(),
-            Self::Foreign(memory) => memory.lock().0.geometry().page_count(),
+        let page_count = match &self.0 {
+            Kind::Own(memory) => memory.read().lent_page_count(),
+            Kind::Foreign(memory) => memory.lock().0.geometry().page_count(),
         };
         let mut payload = Vec::new();
         for first_page in (0..page_count).step_by(SCRAPED_PAGES_MAX) {
             let pages = first_page..page_count.min(first_page + SCRAPED_PAGES_MAX as u32);
-            match self {
-                Self::Own(memory) => {
+            match &self.0 {
+                Kind::Own(memory) => {
                     let mut memory = memory.write();
                     for page_index in pages {
                         for place in used_chunks(page_index, memory.page_word(page_index)) {
-                            let scraped = memory.scrape(place, &mut payload);
-                            if let Some(scraped) = scraped.filter(|it| is_wanted(it.writer_id)) {
+                            if let Some(scraped) = memory.scrape(place, &is_wanted, &mut payload) {
                                 commit(&scraped, &payload);
                             }
                         }
                     }
                 }
-                Self::Foreign(memory) => {
+                Kind::Foreign(memory) => {
                     let (memory, copy) = &mut *memory.lock();
                     for page_index in pages {
                         for place in used_chunks(page_index, memory.page_word(page_index)) {
@@ -134,4 +114,46 @@ fn used_chunks(page_index: u32, word: Option<PageWord>) -> impl Iterator<Item = 
         page_index,
         chunk_index,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tracezero_core::ids::ChunkId;
+    use tracezero_core::shm::{
+        ChunkFlags, Geometry, NewChunk, PageLayout, ProducerMemory, shared_memory,
+    };
+
+    use super::*;
+
+    #[test]
+    fn chunks_of_writers_that_are_not_wanted_are_left_alone() {
+        let geometry = Geometry::new(4096, 4096).unwrap();
+        let (own, service) = shared_memory(geometry).unwrap();
+        let (foreign, shared) = ForeignMemory::create(geometry).unwrap();
+        let attached = ProducerMemory::attach(&shared).unwrap();
+        for (producer, memory) in [
+            (own, LentMemory::from(service)),
+            (attached, LentMemory::from(foreign)),
+        ] {
+            let chunk = |writer_id| {
+                let header = NewChunk {
+                    writer_id: WriterId(writer_id),
+                    chunk_id: ChunkId(0),
+                    flags: ChunkFlags::NONE,
+                };
+                let chunk = producer.acquire_for_writing(0, PageLayout::Two, header);
+                let mut chunk = chunk.unwrap();
+                chunk.append_packet(b"packet");
+                chunk.publish_finished();
+                chunk
+            };
+            let _chunks = [chunk(1), chunk(2)];
+            let mut scraped = Vec::new();
+            let is_wanted = |writer_id| writer_id == WriterId(2);
+            memory.scrape(is_wanted, |chunk, payload| {
+                scraped.push((chunk.header.writer_id, payload[..7].to_vec()));
+            });
+            assert_eq!(scraped, [(WriterId(2), b"\x06packet".to_vec())]);
+        }
+    }
 }

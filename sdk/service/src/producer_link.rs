@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 use super::central_buffer::CentralBuffer;
-use super::lent_memory::{ChunkSource, LentMemory};
+use super::lent_memory::LentMemory;
 use super::trace_buffer::{ClientIdentity, UntrustedChunk};
 use tracezero_core::commit::{ChunkToMove, ChunkToPatch, LossCount};
 use tracezero_core::ids::{BufferId, ProducerId, WriterId};
-use tracezero_core::shm::ChunkPlace;
+use tracezero_core::shm::{ChunkPlace, CopiedHeader};
 
 /// The maximum number of patches for one chunk in one request.
 const PATCHES_PER_CHUNK_MAX: usize = 1024;
@@ -25,7 +25,7 @@ pub const VIOLATIONS_MAX: u64 = 64;
 pub(super) struct ProducerLink {
     id: ProducerId,
     client: ClientIdentity,
-    memory: ChunkSource,
+    memory: LentMemory,
     violations: AtomicU64,
     /// The buffers of the sessions that record this producer. The producer may write to no others.
     buffers: RwLock<HashMap<BufferId, Arc<CentralBuffer>>>,
@@ -66,7 +66,7 @@ impl ProducerLink {
         Self {
             id,
             client,
-            memory: memory.into(),
+            memory,
             violations: AtomicU64::new(0),
             buffers: RwLock::default(),
             writers: RwLock::default(),
@@ -152,18 +152,28 @@ impl ProducerLink {
         };
         let is_wanted = |writer_id| buffer_of(writer_id).is_some();
         self.memory.scrape(is_wanted, |scraped, payload| {
-            if let Some(buffer) = buffer_of(scraped.writer_id) {
-                buffer.commit(&UntrustedChunk {
-                    producer_id: self.id,
-                    client: self.client,
-                    writer_id: scraped.writer_id,
-                    chunk_id: scraped.chunk_id,
-                    fragment_count: scraped.packets.count(),
-                    flags: scraped.packets.flags(),
-                    complete: scraped.is_complete,
-                    payload,
-                });
+            if let Some(buffer) = buffer_of(scraped.header.writer_id) {
+                self.commit(buffer, &scraped.header, scraped.is_complete, payload);
             }
+        });
+    }
+
+    fn commit(
+        &self,
+        buffer: &CentralBuffer,
+        header: &CopiedHeader,
+        is_complete: bool,
+        payload: &[u8],
+    ) {
+        buffer.commit(&UntrustedChunk {
+            producer_id: self.id,
+            client: self.client,
+            writer_id: header.writer_id,
+            chunk_id: header.chunk_id,
+            fragment_count: header.packets.count(),
+            flags: header.packets.flags(),
+            complete: is_complete,
+            payload,
         });
     }
 
@@ -183,16 +193,7 @@ impl ProducerLink {
         let taken = self.memory.take(place, |header, payload| {
             let buffer = self.buffer(chunk_to_move.target_buffer);
             match buffer.filter(|buffer| self.may_commit(header.writer_id, buffer.id)) {
-                Some(buffer) => buffer.commit(&UntrustedChunk {
-                    producer_id: self.id,
-                    client: self.client,
-                    writer_id: header.writer_id,
-                    chunk_id: header.chunk_id,
-                    fragment_count: header.packets.count(),
-                    flags: header.packets.flags(),
-                    complete: true,
-                    payload,
-                }),
+                Some(buffer) => self.commit(&buffer, header, true, payload),
                 None => RefusedCommits::add(&self.refused.chunks),
             }
         });
@@ -233,25 +234,29 @@ impl ProducerLink {
 
 #[cfg(test)]
 mod tests {
-    use tracezero_core::shm::{Geometry, shared_memory};
+    use tracezero_core::ids::ChunkId;
+    use tracezero_core::shm::{ChunkFlags, Geometry, NewChunk, PageLayout, shared_memory};
 
     use super::*;
 
     #[test]
     fn memory_of_a_producer_without_writers_is_not_looked_at() {
         let geometry = Geometry::new(4096, 4096).unwrap();
-        let (_, memory) = shared_memory(geometry).unwrap();
+        let (producer, memory) = shared_memory(geometry).unwrap();
         let client = ClientIdentity::default();
         let link = ProducerLink::new(ProducerId::new(1), client, memory.into(), Arc::default());
         let writer_id = WriterId(1);
         link.register_writer(writer_id, BufferId(1), &Arc::default());
         link.unregister_writer(writer_id);
-        // A scrape that looked at the memory would wait for this guard for ever.
-        let ChunkSource::Own(memory) = &link.memory else {
-            panic!("it is memory of this process");
+        let header = NewChunk {
+            writer_id,
+            chunk_id: ChunkId(0),
+            flags: ChunkFlags::NONE,
         };
-        let guard = memory.write();
-        link.scrape(&[]);
-        drop(guard);
+        let chunk = producer.acquire_for_writing(0, PageLayout::One, header);
+        let place = chunk.unwrap().complete();
+        // A scrape that looked at the memory would wait for ever, because a commit has locked it.
+        let taken = link.memory.take(place, |_, _| link.scrape(&[]));
+        assert_eq!(taken, Ok(()));
     }
 }

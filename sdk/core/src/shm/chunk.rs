@@ -29,7 +29,7 @@ use super::layout::{ChunkFlags, ChunkHeader, ChunkPlace, PacketsWord};
 use super::memory::{ChunkExtent, Mapping, NewChunk};
 use super::state::{self, MoveError};
 use super::sync::Ordering;
-use crate::ids::{ChunkId, WriterId};
+use crate::ids::ChunkId;
 
 /// The number of bytes that are reserved in front of an open fragment for its size.
 pub const FRAGMENT_SIZE_BYTES: usize = 4;
@@ -513,23 +513,10 @@ impl<'m> ReadableChunk<'m> {
         }
     }
 
-    /// Returns the id of the trace writer in the header.
+    /// Returns the header, as it was when the handle was created.
     #[must_use]
-    pub fn writer_id(&self) -> WriterId {
-        self.header.writer_id
-    }
-
-    /// Returns the position of the chunk in the trace writer's sequence, from the header.
-    #[must_use]
-    pub fn chunk_id(&self) -> ChunkId {
-        self.header.chunk_id
-    }
-
-    /// Returns the fragment count and flags of the header, as they were when the handle was
-    /// created.
-    #[must_use]
-    pub fn packets(&self) -> PacketsWord {
-        self.header.packets
+    pub fn header(&self) -> &CopiedHeader {
+        &self.header
     }
 
     /// Returns the payload: the counted fragments, then bytes that are left over from earlier uses.

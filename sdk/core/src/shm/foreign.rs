@@ -186,11 +186,7 @@ impl ForeignMemory {
     }
 
     /// Copies fragments of a chunk in use, as [`ServiceMemory::scrape`](super::ServiceMemory::scrape)
-    /// does. Looks at the header first, and copies nothing unless the chunk's trace writer `is_wanted`.
-    /// Never changes the memory.
-    ///
-    /// Returns `None` if the chunk does not exist, is not in use, has no finished fragment, or is not
-    /// wanted.
+    /// does. Never changes the memory.
     pub fn scrape(
         &mut self,
         place: ChunkPlace,

@@ -10,6 +10,7 @@ use rustix::fs::FallocateFlags;
 
 use super::layout::{CHUNK_HEADER_SIZE_BYTES, PAGE_HEADER_SIZE_BYTES};
 use super::sync::{AtomicU32, Ordering};
+use super::tests::{chunk_of, place};
 use super::*;
 use crate::ids::{ChunkId, WriterId};
 
@@ -48,21 +49,6 @@ fn created(page_size_bytes: usize, pages: usize) -> (ProducerMemory, ForeignMemo
     let sent = shared.as_fd().try_clone_to_owned().unwrap();
     let attached = SharedFd::attach(sent, page_size_bytes).unwrap();
     (ProducerMemory::attach(&attached).unwrap(), memory)
-}
-
-fn chunk_of(writer_id: u16, chunk_id: u32) -> NewChunk {
-    NewChunk {
-        writer_id: WriterId(writer_id),
-        chunk_id: ChunkId(chunk_id),
-        flags: ChunkFlags::NONE,
-    }
-}
-
-fn place(page_index: u32, chunk_index: u8) -> ChunkPlace {
-    ChunkPlace {
-        page_index,
-        chunk_index,
-    }
 }
 
 /// Stores a page word, as a hostile producer could.
@@ -251,7 +237,11 @@ fn both_kinds_of_memory_copy_the_same_and_leave_the_same_behind() {
         );
         for place in places {
             let scraped = foreign.scrape(place, |_| true, &mut copy);
-            assert_eq!(own.scrape(place, &mut payload), scraped, "round {round}");
+            assert_eq!(
+                own.scrape(place, |_| true, &mut payload),
+                scraped,
+                "round {round}"
+            );
             if scraped.is_some() {
                 assert_eq!(copy.payload(), payload);
                 scraped_count += 1;
@@ -260,9 +250,9 @@ fn both_kinds_of_memory_copy_the_same_and_leave_the_same_behind() {
             match own.acquire_for_reading(place) {
                 Ok(chunk) => {
                     let taken = taken.unwrap();
-                    assert_eq!(taken.writer_id, chunk.writer_id());
-                    assert_eq!(taken.chunk_id, chunk.chunk_id());
-                    assert_eq!(taken.packets, chunk.packets());
+                    assert_eq!(taken.writer_id, chunk.header().writer_id);
+                    assert_eq!(taken.chunk_id, chunk.header().chunk_id);
+                    assert_eq!(taken.packets, chunk.header().packets);
                     assert_eq!(copy.payload(), chunk.payload());
                     taken_count += 1;
                 }
@@ -295,7 +285,7 @@ fn a_scrape_looks_at_the_writer_before_it_copies() {
     assert_eq!(memory.scrape(place(0, 0), is_wanted, &mut copy), None);
     assert_eq!(copy.payload(), [0; 0]);
     let scraped = memory.scrape(place(0, 1), is_wanted, &mut copy).unwrap();
-    assert_eq!(scraped.writer_id, WriterId(2));
+    assert_eq!(scraped.header.writer_id, WriterId(2));
     assert_eq!(copy.payload()[..5], *b"\x03\x02\x02\x02\0");
     // Of a chunk that has nothing to copy, nobody is asked.
     let _chunk = producer.acquire_for_writing(0, PageLayout::Four, chunk_of(3, 0));
@@ -489,15 +479,15 @@ fn hostile_threads_disturb_neither_the_service_nor_an_honest_writer() {
             if let Some(scraped) = memory.scrape(place, |_| true, &mut copy) {
                 assert!(sizes.contains(&copy.payload().len()));
                 let header = CopiedHeader {
-                    writer_id: scraped.writer_id,
-                    chunk_id: scraped.chunk_id,
-                    packets: scraped.packets,
+                    writer_id: scraped.header.writer_id,
+                    chunk_id: scraped.header.chunk_id,
+                    packets: scraped.header.packets,
                 };
                 let unfinished = u16::from(!scraped.is_complete);
                 if is_honest {
                     check_honest(
                         &header,
-                        scraped.packets.count() - unfinished,
+                        scraped.header.packets.count() - unfinished,
                         copy.payload(),
                     );
                 }

@@ -29,6 +29,29 @@ fn take(producer: &ProducerMemory, layout: PageLayout, writer_id: u16) -> Option
     producer.acquire_for_writing(0, layout, header)
 }
 
+/// Completes a chunk of writer 1, then one of writer 2, if the page has room. Returns their number.
+fn write_two_chunks(producer: &ProducerMemory) -> u32 {
+    let mut written = 0;
+    for writer_id in 1..=2 {
+        if let Some(mut chunk) = take(producer, PageLayout::One, writer_id) {
+            chunk.append_packet(&[writer_id as u8; 3]);
+            let _ = chunk.complete();
+            written += 1;
+        }
+    }
+    written
+}
+
+/// Completes a chunk with two packets, and publishes each.
+fn write_two_packets(producer: &ProducerMemory) {
+    let mut chunk = take(producer, PageLayout::One, 1).unwrap();
+    chunk.append_packet(b"one");
+    chunk.publish_finished();
+    chunk.append_packet(b"two");
+    chunk.publish_finished();
+    let _ = chunk.complete();
+}
+
 #[test]
 fn writers_that_take_chunks_at_once_get_different_ones() {
     loom::model(|| {
@@ -71,9 +94,9 @@ fn chunk_cycles_between_writer_and_service_without_a_race() {
             let mut read = 0;
             for _ in 0..2 {
                 if let Ok(chunk) = service.acquire_for_reading(FIRST) {
-                    let writer_id = chunk.writer_id().0;
-                    assert_eq!(chunk.chunk_id().0, u32::from(writer_id));
-                    assert_eq!(chunk.packets().count(), 1);
+                    let writer_id = chunk.header().writer_id.0;
+                    assert_eq!(chunk.header().chunk_id.0, u32::from(writer_id));
+                    assert_eq!(chunk.header().packets.count(), 1);
                     assert_eq!(chunk.payload()[0], 3);
                     assert_eq!(chunk.payload()[1..4], [writer_id as u8; 3]);
                     chunk.free().unwrap();
@@ -82,14 +105,7 @@ fn chunk_cycles_between_writer_and_service_without_a_race() {
             }
             read
         });
-        let mut written = 0;
-        for writer_id in 1..=2 {
-            if let Some(mut chunk) = take(&producer, PageLayout::One, writer_id) {
-                chunk.append_packet(&[writer_id as u8; 3]);
-                let _ = chunk.complete();
-                written += 1;
-            }
-        }
+        let written = write_two_chunks(&producer);
         let read = reader.join().unwrap();
         assert!(written >= 1 && read <= written);
         assert_eq!(producer.page_word(0).unwrap().is_free(), read == written);
@@ -217,10 +233,13 @@ fn scrape_beside_a_writer_sees_whole_packets_without_a_race() {
         let (producer, mut service) = one_page();
         let scraper = thread::spawn(move || {
             let mut payload = Vec::new();
-            if let Some(scraped) = service.scrape(FIRST, &mut payload) {
-                assert_eq!((scraped.writer_id.0, scraped.chunk_id.0), (1, 1));
+            if let Some(scraped) = service.scrape(FIRST, |_| true, &mut payload) {
+                assert_eq!(
+                    (scraped.header.writer_id.0, scraped.header.chunk_id.0),
+                    (1, 1)
+                );
                 let whole = b"\x03one\x03two\0";
-                let finished_bytes = match (scraped.is_complete, scraped.packets.count()) {
+                let finished_bytes = match (scraped.is_complete, scraped.header.packets.count()) {
                     (false, 2) => 4,
                     (false, 3) => 8,
                     (true, 3) => 9,
@@ -230,12 +249,7 @@ fn scrape_beside_a_writer_sees_whole_packets_without_a_race() {
                 assert!(payload[finished_bytes..].iter().all(|byte| *byte == 0));
             }
         });
-        let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
-        chunk.append_packet(b"one");
-        chunk.publish_finished();
-        chunk.append_packet(b"two");
-        chunk.publish_finished();
-        let _ = chunk.complete();
+        write_two_packets(&producer);
         scraper.join().unwrap();
     });
 }
@@ -251,8 +265,11 @@ fn scrape_after_a_free_never_mixes_two_writers() {
         service.acquire_for_reading(FIRST).unwrap().free().unwrap();
         let scraper = thread::spawn(move || {
             let mut payload = Vec::new();
-            if let Some(scraped) = service.scrape(FIRST, &mut payload) {
-                assert_eq!((scraped.writer_id.0, scraped.chunk_id.0), (2, 2));
+            if let Some(scraped) = service.scrape(FIRST, |_| true, &mut payload) {
+                assert_eq!(
+                    (scraped.header.writer_id.0, scraped.header.chunk_id.0),
+                    (2, 2)
+                );
                 assert_eq!(payload[..5], *b"\x03new\0");
             }
         });
@@ -269,8 +286,8 @@ fn scrape_sees_the_packets_before_one_that_is_given_up() {
         let (producer, mut service) = one_page();
         let scraper = thread::spawn(move || {
             let mut payload = Vec::new();
-            if let Some(scraped) = service.scrape(FIRST, &mut payload) {
-                assert_eq!(scraped.packets.count(), 2);
+            if let Some(scraped) = service.scrape(FIRST, |_| true, &mut payload) {
+                assert_eq!(scraped.header.packets.count(), 2);
                 assert_eq!(payload[..4], *b"\x03one");
                 if !scraped.is_complete {
                     assert!(payload[4..].iter().all(|byte| *byte == 0));
@@ -306,14 +323,7 @@ fn chunk_cycles_between_writer_and_copying_service_without_a_race() {
             }
             taken
         });
-        let mut written = 0;
-        for writer_id in 1..=2 {
-            if let Some(mut chunk) = take(&producer, PageLayout::One, writer_id) {
-                chunk.append_packet(&[writer_id as u8; 3]);
-                let _ = chunk.complete();
-                written += 1;
-            }
-        }
+        let written = write_two_chunks(&producer);
         let taken = reader.join().unwrap();
         assert!(written >= 1 && taken <= written);
         assert_eq!(producer.page_word(0).unwrap().is_free(), taken == written);
@@ -372,9 +382,12 @@ fn copying_scrape_beside_a_writer_sees_whole_packets_without_a_race() {
             let mut copy = ChunkCopy::new();
             let is_wanted = |writer_id: WriterId| writer_id.0 == 1;
             if let Some(scraped) = memory.scrape(FIRST, is_wanted, &mut copy) {
-                assert_eq!((scraped.writer_id.0, scraped.chunk_id.0), (1, 1));
+                assert_eq!(
+                    (scraped.header.writer_id.0, scraped.header.chunk_id.0),
+                    (1, 1)
+                );
                 let whole = b"\x03one\x03two\0";
-                let finished_bytes = match (scraped.is_complete, scraped.packets.count()) {
+                let finished_bytes = match (scraped.is_complete, scraped.header.packets.count()) {
                     (false, 2) => 4,
                     (false, 3) => 8,
                     (true, 3) => 9,
@@ -385,12 +398,7 @@ fn copying_scrape_beside_a_writer_sees_whole_packets_without_a_race() {
                 assert!(payload[finished_bytes..].iter().all(|byte| *byte == 0));
             }
         });
-        let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
-        chunk.append_packet(b"one");
-        chunk.publish_finished();
-        chunk.append_packet(b"two");
-        chunk.publish_finished();
-        let _ = chunk.complete();
+        write_two_packets(&producer);
         scraper.join().unwrap();
     });
 }
@@ -408,7 +416,10 @@ fn copying_scrape_after_a_take_never_mixes_two_writers() {
         let scraper = thread::spawn(move || {
             let mut copy = ChunkCopy::new();
             if let Some(scraped) = memory.scrape(FIRST, |_| true, &mut copy) {
-                assert_eq!((scraped.writer_id.0, scraped.chunk_id.0), (2, 2));
+                assert_eq!(
+                    (scraped.header.writer_id.0, scraped.header.chunk_id.0),
+                    (2, 2)
+                );
                 assert_eq!(copy.payload()[..5], *b"\x03new\0");
             }
         });

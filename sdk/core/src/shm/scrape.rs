@@ -26,24 +26,21 @@
 #![allow(unsafe_code)] // Reads finished fragments of chunks that trace writers still write to.
 
 use super::chunk::ABANDONED_FRAGMENT_SIZE;
-use super::layout::{ChunkPlace, PacketsWord};
+use super::header::CopiedHeader;
+use super::layout::ChunkPlace;
 use super::memory::{Mapping, ServiceMemory};
 use super::state::{self, ChunkState};
-use crate::ids::{ChunkId, WriterId};
+use crate::ids::WriterId;
 
 /// The largest number of bytes that the size of a fragment takes.
 const SIZE_MAX_BYTES: usize = 4;
 
-/// The header of a scraped chunk.
+/// A scraped chunk, without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScrapedChunk {
-    /// The id of the trace writer.
-    pub writer_id: WriterId,
-    /// The position of the chunk in the trace writer's sequence.
-    pub chunk_id: ChunkId,
-    /// The fragment count and flags. If the chunk is not complete, the last counted fragment is not
-    /// finished, and the flags about the last packet are about that fragment.
-    pub packets: PacketsWord,
+    /// The header. If the chunk is not complete, the last counted fragment is not finished, and the
+    /// flags about the last packet are about that fragment.
+    pub header: CopiedHeader,
     /// True if the trace writer has completed the chunk.
     pub is_complete: bool,
 }
@@ -54,8 +51,15 @@ impl ServiceMemory {
     /// chunk's payload; bytes behind the copied fragments are zero. The chunk's state does not
     /// change.
     ///
-    /// Returns `None` if the chunk does not exist, is not in use, or has no finished fragment.
-    pub fn scrape(&mut self, place: ChunkPlace, payload: &mut Vec<u8>) -> Option<ScrapedChunk> {
+    /// Looks at the header first, and copies nothing unless the chunk's trace writer `is_wanted`.
+    /// Returns `None` if the chunk does not exist, is not in use, has no finished fragment, or is not
+    /// wanted.
+    pub fn scrape(
+        &mut self,
+        place: ChunkPlace,
+        is_wanted: impl FnOnce(WriterId) -> bool,
+        payload: &mut Vec<u8>,
+    ) -> Option<ScrapedChunk> {
         let backing = &self.mapping.backing;
         let copy_bytes = |offset_bytes, copy: &mut [u8]| {
             // SAFETY: the bytes are those of finished fragments, inside the payload. By items 1 to 3
@@ -63,7 +67,7 @@ impl ServiceMemory {
             copy.copy_from_slice(unsafe { backing.read(offset_bytes, copy.len()) });
         };
         // SAFETY: the chunk stays in use by item 3 above, so the bytes of its header stay a header.
-        unsafe { self.mapping.scrape(place, |_| true, payload, copy_bytes) }
+        unsafe { self.mapping.scrape(place, is_wanted, payload, copy_bytes) }
     }
 }
 
@@ -110,9 +114,7 @@ impl Mapping {
         let copied_bytes = copy.copied_bytes;
         payload[copied_bytes..].fill(0);
         Some(ScrapedChunk {
-            writer_id: header.writer_id,
-            chunk_id: header.chunk_id,
-            packets: header.packets,
+            header,
             is_complete,
         })
     }

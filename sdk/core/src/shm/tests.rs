@@ -14,7 +14,7 @@ fn memory(page_size_bytes: usize, pages: usize) -> (ProducerMemory, ServiceMemor
     shared_memory(Geometry::new(pages * page_size_bytes, page_size_bytes).unwrap()).unwrap()
 }
 
-fn chunk_of(writer_id: u16, chunk_id: u32) -> NewChunk {
+pub(super) fn chunk_of(writer_id: u16, chunk_id: u32) -> NewChunk {
     NewChunk {
         writer_id: WriterId(writer_id),
         chunk_id: ChunkId(chunk_id),
@@ -22,7 +22,7 @@ fn chunk_of(writer_id: u16, chunk_id: u32) -> NewChunk {
     }
 }
 
-fn place(page_index: u32, chunk_index: u8) -> ChunkPlace {
+pub(super) fn place(page_index: u32, chunk_index: u8) -> ChunkPlace {
     ChunkPlace {
         page_index,
         chunk_index,
@@ -98,7 +98,7 @@ fn chunks_pass_all_states_and_the_last_one_frees_the_page() {
             for (chunk_index, readable) in (0..).zip(readables) {
                 assert!(!word().is_free());
                 assert_eq!(word().chunk_state(chunk_index), Some(ChunkState::BeingRead));
-                assert_eq!(readable.writer_id(), WriterId(7));
+                assert_eq!(readable.header().writer_id, WriterId(7));
                 readable.free().unwrap();
             }
             assert_eq!(word(), PageWord::FREE);
@@ -116,7 +116,7 @@ fn a_place_outside_the_memory_or_the_layout_is_refused() {
             service.acquire_for_reading(outside).err(),
             Some(MoveError::NoSuchChunk)
         );
-        assert_eq!(service.scrape(outside, &mut Vec::new()), None);
+        assert_eq!(service.scrape(outside, |_| true, &mut Vec::new()), None);
     }
     assert!(
         producer
@@ -139,9 +139,9 @@ fn header_is_read_as_written_and_zero_after_the_free() {
             .unwrap();
         assert_eq!(chunk.chunk_id(), header.chunk_id);
         let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
-        assert_eq!(chunk.writer_id(), header.writer_id);
-        assert_eq!(chunk.chunk_id(), header.chunk_id);
-        assert_eq!(chunk.packets(), PacketsWord::new(0, header.flags));
+        assert_eq!(chunk.header().writer_id, header.writer_id);
+        assert_eq!(chunk.header().chunk_id, header.chunk_id);
+        assert_eq!(chunk.header().packets, PacketsWord::new(0, header.flags));
         chunk.free().unwrap();
         assert_eq!(page_bytes(&service, 0)[..16], [0; 16]);
     }
@@ -168,7 +168,7 @@ fn counting_and_flagging_show_in_the_packets_word() {
     assert_eq!(chunk.packets(), PacketsWord::new(2, both));
     assert!(!chunk.begin_fragment());
     let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
-    assert_eq!(chunk.packets(), PacketsWord::new(2, both));
+    assert_eq!(chunk.header().packets, PacketsWord::new(2, both));
     assert_eq!(chunk.payload()[..11], *b"\x03one\x83\x80\x80\x00two");
 }
 
@@ -221,7 +221,10 @@ fn abandoned_fragment_has_the_reserved_size_and_is_the_last() {
     chunk.abandon_fragment();
     assert!(!chunk.has_room_for_packet());
     let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
-    assert_eq!(chunk.packets(), PacketsWord::new(2, ChunkFlags::NONE));
+    assert_eq!(
+        chunk.header().packets,
+        PacketsWord::new(2, ChunkFlags::NONE)
+    );
     assert_eq!(chunk.payload()[..9], *b"\x04good\xff\xff\xff\x7f");
 }
 
@@ -241,7 +244,7 @@ fn continuation_has_a_size_of_four_bytes_in_front() {
     chunk.append_packet(b"next");
     let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
     let flags = ChunkFlags::FIRST_PACKET_CONTINUES;
-    assert_eq!(chunk.packets(), PacketsWord::new(2, flags));
+    assert_eq!(chunk.header().packets, PacketsWord::new(2, flags));
     assert_eq!(chunk.payload()[..12], *b"\x83\x80\x80\0\0\0\0\x04next");
 }
 
@@ -257,7 +260,7 @@ fn a_packet_that_fills_the_chunk_is_not_published_ahead() {
     chunk.publish_finished();
     assert_eq!(chunk.packets().count(), 1);
     let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
-    assert_eq!(chunk.packets().count(), 1);
+    assert_eq!(chunk.header().packets.count(), 1);
 }
 
 #[test]
@@ -275,7 +278,7 @@ fn a_chunk_takes_1022_packets_and_its_count_ends_at_1023() {
     }
     assert_eq!(packets, PACKETS_PER_CHUNK_MAX);
     let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
-    assert_eq!(chunk.packets().count(), 1023);
+    assert_eq!(chunk.header().packets.count(), 1023);
     assert_eq!(chunk.payload()[2 * 1022], 0);
 }
 
@@ -310,7 +313,7 @@ fn taken_chunk_still_has_payload_of_an_earlier_use() {
         .acquire_for_writing(0, PageLayout::One, chunk_of(2, 0))
         .unwrap();
     let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
-    assert_eq!(chunk.packets().count(), 0);
+    assert_eq!(chunk.header().packets.count(), 0);
     assert_eq!(chunk.payload()[..6], *b"\x05stale");
 }
 
@@ -342,7 +345,7 @@ fn a_chunk_without_its_header_has_no_packets_to_scrape() {
                 for _ in 0..layout.chunk_count() {
                     let word = service.mapping.page_word(0).unwrap();
                     let (_, chunk_index) = state::take_free_chunk(word, layout).unwrap();
-                    let found = service.scrape(place(0, chunk_index), &mut Vec::new());
+                    let found = service.scrape(place(0, chunk_index), |_| true, &mut Vec::new());
                     assert_eq!(found, None, "{old_layout:?}, {layout:?} {chunk_index}");
                 }
             }
@@ -368,20 +371,22 @@ fn a_scrape_sees_finished_packets_only() {
         .acquire_for_writing(0, PageLayout::Four, chunk_of(3, 9))
         .unwrap();
     let place = chunk.place();
-    assert_eq!(service.scrape(place, &mut payload), None);
+    assert_eq!(service.scrape(place, |_| true, &mut payload), None);
     assert!(chunk.begin_fragment());
     chunk.fill_fragment(b"one");
-    assert_eq!(service.scrape(place, &mut payload), None);
+    assert_eq!(service.scrape(place, |_| true, &mut payload), None);
     chunk.end_continuation(3);
-    assert_eq!(service.scrape(place, &mut payload), None);
+    assert_eq!(service.scrape(place, |_| true, &mut payload), None);
     chunk.publish_finished();
-    let scraped = service.scrape(place, &mut payload).unwrap();
+    let scraped = service.scrape(place, |_| true, &mut payload).unwrap();
     assert_eq!(
         scraped,
         ScrapedChunk {
-            writer_id: WriterId(3),
-            chunk_id: ChunkId(9),
-            packets: PacketsWord::new(2, ChunkFlags::NONE),
+            header: CopiedHeader {
+                writer_id: WriterId(3),
+                chunk_id: ChunkId(9),
+                packets: PacketsWord::new(2, ChunkFlags::NONE),
+            },
             is_complete: false,
         }
     );
@@ -390,12 +395,15 @@ fn a_scrape_sees_finished_packets_only() {
 
     assert!(chunk.begin_fragment());
     chunk.fill_fragment(b"second");
-    let again = service.scrape(place, &mut payload).unwrap();
+    let again = service.scrape(place, |_| true, &mut payload).unwrap();
     assert_eq!(again, scraped);
     assert_eq!(payload[..8], *b"\x83\x80\x80\0one\0");
     chunk.end_continuing(6);
-    let again = service.scrape(place, &mut payload).unwrap();
-    assert_eq!(again.packets.flags(), ChunkFlags::LAST_PACKET_CONTINUES);
+    let again = service.scrape(place, |_| true, &mut payload).unwrap();
+    assert_eq!(
+        again.header.packets.flags(),
+        ChunkFlags::LAST_PACKET_CONTINUES
+    );
     assert_eq!(payload[7..], vec![0; payload.len() - 7]);
     assert_eq!(
         producer.page_word(0).unwrap().chunk_state(0),
@@ -415,16 +423,16 @@ fn scrape_sees_all_of_a_complete_chunk_and_keeps_its_state() {
     assert!(chunk.begin_fragment());
     chunk.fill_fragment(b"lost");
     let place = chunk.complete();
-    let scraped = service.scrape(place, &mut payload).unwrap();
+    let scraped = service.scrape(place, |_| true, &mut payload).unwrap();
     assert!(scraped.is_complete);
-    assert_eq!(scraped.packets.count(), 3);
+    assert_eq!(scraped.header.packets.count(), 3);
     assert_eq!(payload[..4], *b"\x03one");
     assert_eq!(payload[4..8], [0xc8, 0x81, 0x80, 0]);
     assert_eq!(payload[208..213], [0xff, 0xff, 0xff, 0x7f, 0]);
     let readable = service.acquire_for_reading(place).unwrap();
     assert_eq!(readable.payload()[..212], payload[..212]);
     readable.free().unwrap();
-    assert_eq!(service.scrape(place, &mut payload), None);
+    assert_eq!(service.scrape(place, |_| true, &mut payload), None);
 }
 
 #[test]
@@ -443,7 +451,7 @@ fn a_size_that_leads_out_of_the_payload_ends_the_scrape() {
             &size,
         );
         let mut payload = Vec::new();
-        assert!(service.scrape(place, &mut payload).is_some());
+        assert!(service.scrape(place, |_| true, &mut payload).is_some());
         assert_eq!(payload[..4], size);
         assert_eq!(payload[4..], vec![0; 4076]);
         service.acquire_for_reading(place).unwrap().free().unwrap();
@@ -485,9 +493,9 @@ fn threads_that_take_and_free_chunks_never_share_one() {
             let text = [writer_id.to_le_bytes(), (chunk_id as u16).to_le_bytes()].concat();
             chunk.append_packet(&text);
             let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
-            assert_eq!(chunk.writer_id(), WriterId(writer_id));
-            assert_eq!(chunk.chunk_id(), ChunkId(chunk_id));
-            assert_eq!(chunk.packets().count(), 1);
+            assert_eq!(chunk.header().writer_id, WriterId(writer_id));
+            assert_eq!(chunk.header().chunk_id, ChunkId(chunk_id));
+            assert_eq!(chunk.header().packets.count(), 1);
             assert_eq!(chunk.payload()[1..5], text[..]);
             chunk.free().unwrap();
             taken += 1;

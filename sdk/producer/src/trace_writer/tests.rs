@@ -182,9 +182,12 @@ fn a_finished_packet_is_scrapable_while_its_chunk_is_open() {
     assert_eq!(service.scrape(0, 0), None);
     drop(packet);
     let scraped = service.scrape(0, 0).unwrap();
-    assert_eq!((scraped.packets.count(), scraped.is_complete), (2, false));
+    assert_eq!(
+        (scraped.header.packets.count(), scraped.is_complete),
+        (2, false)
+    );
     drop(writer.begin_packet());
-    assert_eq!(service.scrape(0, 0).unwrap().packets.count(), 3);
+    assert_eq!(service.scrape(0, 0).unwrap().header.packets.count(), 3);
     let id = id_of(&writer);
     drop(writer);
     let chunk = last_chunk(&service, id);
@@ -568,7 +571,7 @@ fn packets_of_write_packet_are_counted_and_scrapable() {
         writer.write_packet(fields);
     }
     let scraped = service.scrape(0, 0).unwrap();
-    assert_eq!(scraped.packets.count(), 5); // One is counted ahead.
+    assert_eq!(scraped.header.packets.count(), 5); // One is counted ahead.
     let counts = writer.packet_counts();
     assert_eq!((counts.packets_begun, counts.packets_empty), (4, 1));
     writer.flush();
