@@ -42,7 +42,8 @@ pub(super) type Continuation<T> = Box<dyn FnOnce(&mut T) + Send>;
 struct Step<T> {
     /// The number of this call, or of the call that it follows from.
     root: u64,
-    call: Box<dyn FnOnce() -> Option<Continuation<T>> + Send>,
+    call: Call,
+    then: Option<Continuation<T>>,
 }
 
 /// The calls that are still to be made.
@@ -85,30 +86,21 @@ impl<T> Default for Calls<T> {
 impl<T> Calls<T> {
     /// Notes a call.
     pub(super) fn note(&mut self, call: Call) {
-        self.note_step(Box::new(move || {
-            call();
-            None
-        }));
+        self.note_step(call, None);
     }
 
-    /// Notes work, and what follows from it.
-    pub(super) fn note_work(&mut self, work: Call, then: Continuation<T>)
-    where
-        T: 'static,
-    {
-        self.note_step(Box::new(move || {
-            work();
-            Some(then)
-        }));
+    /// Notes work, and what follows from it, also if the work panics.
+    pub(super) fn note_work(&mut self, work: Call, then: Continuation<T>) {
+        self.note_step(work, Some(then));
     }
 
-    fn note_step(&mut self, call: Box<dyn FnOnce() -> Option<Continuation<T>> + Send>) {
+    fn note_step(&mut self, call: Call, then: Option<Continuation<T>>) {
         let root = self.continues.unwrap_or_else(|| {
             self.noted += 1;
             self.noted
         });
         *self.unmade.entry(root).or_default() += 1;
-        self.waiting.push_back(Step { root, call });
+        self.waiting.push_back(Step { root, call, then });
     }
 
     fn note_made(&mut self, root: u64) {
@@ -153,7 +145,7 @@ pub(super) fn make_calls<T>(
                 CallWait::Unlimited | CallWait::LeaveCalls => changed.wait(&mut locked),
             },
             None if !calls.are_made(until.max(calls.left_to_caller)) => {
-                let Some(Step { root, call }) = calls.waiting.pop_front() else {
+                let Some(Step { root, call, then }) = calls.waiting.pop_front() else {
                     return;
                 };
                 calls.caller = Some(this_thread);
@@ -162,13 +154,11 @@ pub(super) fn make_calls<T>(
                     // remaining calls. The panic is resumed below.
                     panic::catch_unwind(AssertUnwindSafe(call))
                 });
-                let outcome = outcome.map(|continuation| {
-                    if let Some(continuation) = continuation {
-                        calls_of(&mut locked).continues = Some(root);
-                        continuation(&mut locked);
-                        calls_of(&mut locked).continues = None;
-                    }
-                });
+                if let Some(then) = then {
+                    calls_of(&mut locked).continues = Some(root);
+                    then(&mut locked);
+                    calls_of(&mut locked).continues = None;
+                }
                 let calls = calls_of(&mut locked);
                 calls.caller = None;
                 calls.note_made(root);
@@ -180,5 +170,61 @@ pub(super) fn make_calls<T>(
             }
             Some(_) | None => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct State {
+        calls: Calls<State>,
+    }
+
+    type Log = Arc<Mutex<Vec<&'static str>>>;
+
+    fn noting(log: &Log, word: &'static str) -> Call {
+        let log = Arc::clone(log);
+        Box::new(move || log.lock().push(word))
+    }
+
+    fn make(state: &Mutex<State>) {
+        let patience = CallWait::Unlimited;
+        make_calls(
+            state.lock(),
+            |state| &mut state.calls,
+            &Condvar::new(),
+            patience,
+        );
+    }
+
+    #[test]
+    fn calls_that_follow_come_last_and_are_made_before_the_request_returns() {
+        let (state, log) = (Mutex::new(State::default()), Log::default());
+        let follower = noting(&log, "follower");
+        let then = |state: &mut State| state.calls.note(follower);
+        let work = noting(&log, "work");
+        state.lock().calls.note_work(work, Box::new(then));
+        state.lock().calls.note(noting(&log, "later"));
+        make(&state);
+        assert_eq!(*log.lock(), ["work", "later", "follower"]);
+    }
+
+    #[test]
+    fn what_follows_from_work_happens_also_if_the_work_panics() {
+        let (state, log) = (Mutex::new(State::default()), Log::default());
+        let follower = noting(&log, "follower");
+        let then = |state: &mut State| state.calls.note(follower);
+        let work = || panic!("the work fails");
+        state.lock().calls.note_work(Box::new(work), Box::new(then));
+        let made = panic::catch_unwind(AssertUnwindSafe(|| make(&state)));
+        assert!(made.is_err());
+        make(&state);
+        assert_eq!(*log.lock(), ["follower"]);
     }
 }

@@ -21,10 +21,12 @@ pub enum State {
 /// A [`State`] with its data. `TracingSession::enter` moves a session to its next phase.
 ///
 /// ```text
-///              start             disable             all stopped, or timeout           scraped
-///   Configured -----> Started -----------> Stopping ------------------------> Ending ---------> Disabled
-///       |                |                                                      ^
-///       '--- disable ----'----- disable, if no data source is waited for -------'
+///              start             disable             all stopped, or timeout
+///   Configured -----> Started -----------> Stopping ------------------------> Ending
+///       |                |                                                    ^    |
+///       '--- disable ----'----- disable, if no data source is waited for -----'    | scraped
+///                                                                                  v
+///                                                                               Disabled
 /// ```
 pub(super) enum Phase {
     Configured,
