@@ -257,22 +257,29 @@ impl Service {
             return false;
         };
         let mut reader = reader.lock();
-        let mut pass = reader.pass.take().unwrap_or_else(|| {
+        let new_pass = || {
             Pass::new(match self.is_live(session) {
                 true => Extent::WhatIsThere,
                 false => Extent::Everything,
             })
-        });
+        };
+        let mut pass = reader.pass.take().unwrap_or_else(new_pass);
         let end = trace.len().saturating_add(max_bytes);
         while trace.len() < end {
-            let Some(batch) = self.next_batch(session, &mut reader, &mut pass) else {
-                if pass.extent == Extent::Everything {
-                    trace.append(&mut self.recording_end(session, BoundaryKind::END));
-                }
+            if let Some(batch) = self.next_batch(session, &mut reader, &mut pass) {
+                trace.extend_from_slice(&batch);
+                reader.batch_was_taken(batch);
+                continue;
+            }
+            if pass.extent == Extent::Everything {
+                trace.append(&mut self.recording_end(session, BoundaryKind::END));
                 return false;
-            };
-            trace.extend_from_slice(&batch);
-            reader.batch_was_taken(batch);
+            }
+            if self.is_live(session) {
+                return false;
+            }
+            // The session has ended since the pass began. Its last packets need another pass.
+            pass = new_pass();
         }
         reader.pass = Some(pass);
         true

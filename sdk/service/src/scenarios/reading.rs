@@ -102,3 +102,22 @@ fn reading_everything_finishes_what_was_read_in_part() {
     assert!(!part.is_empty() && !rest.is_empty());
     assert_eq!([part, rest].concat(), texts(2000));
 }
+
+#[test]
+fn reading_goes_on_to_the_end_of_a_session_that_ended_between_parts() {
+    let world = World::new();
+    let producer = world.producer("p");
+    producer.register("first");
+    let session = world.session(config());
+    let mut writer = producer.writer("first");
+    let all = texts(4000);
+    let (before, after) = all.split_at(2000);
+    before.iter().for_each(|text| write(&mut writer, text));
+    writer.flush();
+    let mut trace = Vec::new();
+    assert!(world.service.read_some(session.id, PART_BYTES, &mut trace));
+    after.iter().for_each(|text| write(&mut writer, text));
+    session.disable();
+    trace.extend(session.read().bytes);
+    assert_eq!(ReadTrace::of(trace).texts(), all);
+}
