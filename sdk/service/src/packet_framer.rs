@@ -689,6 +689,20 @@ mod tests {
         assert_eq!(trace, expected);
     }
 
+    /// Commits a chunk with one fragment.
+    fn commit_fragment(buffer: &mut TraceBuffer, id: u32, flags: ChunkFlags, payload: &[u8]) {
+        buffer.commit_chunk(&UntrustedChunk {
+            producer_id: ProducerId::new(1),
+            client: ClientIdentity::default(),
+            writer_id: WriterId(1),
+            chunk_id: ChunkId(id),
+            fragment_count: 1,
+            flags,
+            complete: true,
+            payload,
+        });
+    }
+
     /// Returns a buffer with a packet in three chunks. Its middle can be repeated to any multiple of
     /// 4096 bytes; in all, the packet then has 256 MiB - `missing_bytes`.
     fn buffer_of_large_packet(missing_bytes: usize) -> TraceBuffer {
@@ -709,16 +723,7 @@ mod tests {
             let mut payload = Vec::new();
             append_varint(fragment.len() as u64, &mut payload);
             payload.extend(fragment);
-            buffer.commit_chunk(&UntrustedChunk {
-                producer_id: ProducerId::new(1),
-                client: ClientIdentity::default(),
-                writer_id: WriterId(1),
-                chunk_id: ChunkId(id),
-                fragment_count: 1,
-                flags,
-                complete: true,
-                payload: &payload,
-            });
+            commit_fragment(&mut buffer, id, flags, &payload);
         }
         buffer
     }
@@ -761,19 +766,11 @@ mod tests {
         let mut buffer = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
         // Each packet consists of two empty fragments in two chunks.
         for id in 0..4 * READ_BATCH_PACKETS_MAX as u32 {
-            buffer.commit_chunk(&UntrustedChunk {
-                producer_id: ProducerId::new(1),
-                client: ClientIdentity::default(),
-                writer_id: WriterId(1),
-                chunk_id: ChunkId(id),
-                fragment_count: 1,
-                flags: match id % 2 {
-                    0 => ChunkFlags::LAST_PACKET_CONTINUES,
-                    _ => ChunkFlags::FIRST_PACKET_CONTINUES,
-                },
-                complete: true,
-                payload: &[0],
-            });
+            let flags = match id % 2 {
+                0 => ChunkFlags::LAST_PACKET_CONTINUES,
+                _ => ChunkFlags::FIRST_PACKET_CONTINUES,
+            };
+            commit_fragment(&mut buffer, id, flags, &[0]);
         }
         let mut framer = PacketFramer::new();
         assert!(framer.take_batch(&mut buffer));

@@ -9,17 +9,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
-use tracezero_core::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
-use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
+use tracezero_core::commit::ServiceEndpoint;
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::{
-    ChunkFlags, ForeignMemory, Geometry, NewChunk, PageLayout, ProducerMemory, SharedFd,
+    ChunkFlags, ChunkPlace, ForeignMemory, Geometry, NewChunk, PageLayout, ProducerMemory, SharedFd,
 };
 
-use crate::trace_buffer::ClientIdentity;
 use crate::{ProducerEndpoint, VIOLATIONS_MAX};
 
-use super::harness::{IgnoringProducer, World, packet, write};
+use super::harness::{World, commit, packet, write};
 
 const PAGES: u32 = 16;
 const PAGE_BYTES: u32 = 4096;
@@ -42,19 +40,7 @@ impl ForeignProducer {
     fn connect(world: &World) -> Self {
         let geometry = Geometry::new((PAGES * PAGE_BYTES) as usize, PAGE_BYTES as usize).unwrap();
         let (foreign, shared) = ForeignMemory::create(geometry).unwrap();
-        let endpoint = world.service.connect_producer(
-            "foreign",
-            ClientIdentity::default(),
-            foreign,
-            Arc::new(IgnoringProducer),
-        );
-        let endpoint = endpoint.unwrap();
-        let registered = endpoint.register_data_source(DataSourceDescriptor {
-            name: "foreign".to_owned(),
-            needs_no_flush: true,
-            ..DataSourceDescriptor::default()
-        });
-        registered.unwrap();
+        let endpoint = world.manual_producer("foreign", foreign);
         let sent = shared.as_fd().try_clone_to_owned().unwrap();
         let attached = SharedFd::attach(sent, PAGE_BYTES as usize).unwrap();
         Self {
@@ -65,14 +51,11 @@ impl ForeignProducer {
     }
 
     fn commit(&self, page_index: u32, chunk_index: u8, target_buffer: BufferId) {
-        self.endpoint.commit(&CommitRequest {
-            chunks_to_move: vec![ChunkToMove {
-                page_index,
-                chunk_index,
-                target_buffer,
-            }],
-            chunks_to_patch: Vec::new(),
-        });
+        let place = ChunkPlace {
+            page_index,
+            chunk_index,
+        };
+        commit(&self.endpoint, place, target_buffer);
     }
 
     /// Writes a packet into a chunk, as an honest producer does, and commits it.
@@ -85,8 +68,7 @@ impl ForeignProducer {
         let chunk = self.memory.acquire_for_writing(0, PageLayout::Two, header);
         let mut chunk = chunk.unwrap();
         chunk.append_packet(&packet(text));
-        let place = chunk.complete();
-        self.commit(place.page_index, place.chunk_index, target_buffer);
+        commit(&self.endpoint, chunk.complete(), target_buffer);
     }
 }
 

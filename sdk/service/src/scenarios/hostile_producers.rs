@@ -4,20 +4,16 @@
 use std::sync::Arc;
 
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
-use tracezero_core::commit::{ChunkToMove, ChunkToPatch, CommitRequest, Patch, ServiceEndpoint};
-use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
+use tracezero_core::commit::{ChunkToPatch, CommitRequest, Patch, ServiceEndpoint};
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::{
     CHUNKS_PER_PAGE_MAX, ChunkFlags, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk,
     shared_memory,
 };
 
-use crate::trace_buffer::ClientIdentity;
 use crate::{ProducerEndpoint, SessionOwner, SessionRequest};
 
-use super::harness::{
-    IgnoringProducer, TestProducer, TestSession, World, packet, recording, write,
-};
+use super::harness::{TestProducer, TestSession, World, commit, packet, recording, write};
 
 /// All ids that a buffer can have.
 fn all_ids() -> impl Iterator<Item = BufferId> {
@@ -68,17 +64,7 @@ impl Hostile {
     fn connect(world: &World, pages: usize) -> Self {
         let geometry = Geometry::new(pages * 4096, 4096).unwrap();
         let (memory, service_memory) = shared_memory(geometry).unwrap();
-        let client = ClientIdentity::default();
-        let service = &world.service;
-        let producer = Arc::new(IgnoringProducer);
-        let endpoint = service.connect_producer("hostile", client, service_memory, producer);
-        let endpoint = endpoint.unwrap();
-        let registered = endpoint.register_data_source(DataSourceDescriptor {
-            name: Self::DATA_SOURCE.to_owned(),
-            needs_no_flush: true,
-            ..DataSourceDescriptor::default()
-        });
-        registered.unwrap();
+        let endpoint = world.manual_producer(Self::DATA_SOURCE, service_memory);
         Self { memory, endpoint }
     }
 
@@ -104,15 +90,7 @@ impl Hostile {
     }
 
     fn commit(&self, chunk: WritableChunk, target_buffer: BufferId) {
-        let place = chunk.complete();
-        self.endpoint.commit(&CommitRequest {
-            chunks_to_move: vec![ChunkToMove {
-                page_index: place.page_index,
-                chunk_index: place.chunk_index,
-                target_buffer,
-            }],
-            chunks_to_patch: Vec::new(),
-        });
+        commit(&self.endpoint, chunk.complete(), target_buffer);
     }
 }
 

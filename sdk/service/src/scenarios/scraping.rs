@@ -5,18 +5,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use support::wait_until;
 
-use crate::trace_buffer::ClientIdentity;
 use crate::{FlushOutcome, ProducerEndpoint, State};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
-use tracezero_core::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
-use tracezero_core::coordination::{DataSourceDescriptor, FlushFlags, ServiceControl};
+use tracezero_core::commit::ServiceEndpoint;
+use tracezero_core::coordination::FlushFlags;
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::{
     ChunkFlags, ChunkPlace, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk,
     shared_memory,
 };
 
-use super::harness::{IgnoringProducer, TestSession, World, packet, write};
+use super::harness::{TestSession, World, commit, packet, write};
 
 fn config() -> TraceConfig {
     TraceConfig::empty()
@@ -101,21 +100,7 @@ impl ManualProducer {
     fn new(world: &World) -> Self {
         let geometry = Geometry::new(64 * 1024, 4096).unwrap();
         let (memory, service_memory) = shared_memory(geometry).unwrap();
-        let endpoint = world
-            .service
-            .connect_producer(
-                "by hand",
-                ClientIdentity::default(),
-                service_memory,
-                Arc::new(IgnoringProducer),
-            )
-            .unwrap();
-        let registered = endpoint.register_data_source(DataSourceDescriptor {
-            name: "ds".to_owned(),
-            needs_no_flush: true,
-            ..DataSourceDescriptor::default()
-        });
-        registered.unwrap();
+        let endpoint = world.manual_producer("ds", service_memory);
         let session = world.session(config());
         let target_buffer = world.service.buffers(session.id)[0].id;
         endpoint.register_writer(Self::WRITER, target_buffer, &Arc::default());
@@ -140,14 +125,7 @@ impl ManualProducer {
     }
 
     fn commit(&self, place: ChunkPlace) {
-        self.endpoint.commit(&CommitRequest {
-            chunks_to_move: vec![ChunkToMove {
-                page_index: place.page_index,
-                chunk_index: place.chunk_index,
-                target_buffer: self.target_buffer,
-            }],
-            chunks_to_patch: Vec::new(),
-        });
+        commit(&self.endpoint, place, self.target_buffer);
     }
 
     /// Returns the texts that can be read after a flush.

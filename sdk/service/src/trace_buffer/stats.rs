@@ -34,10 +34,10 @@ pub struct BufferStats {
     pub chunks_rewritten: u64,
     /// Chunks that were relocated to the write cursor when they were committed again.
     pub chunks_relocated: u64,
-    /// Chunks refused by a full [`FillPolicy::Discard`](super::FillPolicy::Discard) buffer, also one
-    /// that has a chunk for each 64 bytes of its size, chunks of
-    /// new writers after 65,536 others, and chunks that came after their place in the sequence was
-    /// read or evicted. The latter are mostly duplicates, so this does not measure loss.
+    /// Chunks refused by a full [`FillPolicy::Discard`](super::FillPolicy::Discard) buffer (also by
+    /// one that has a chunk for each 64 bytes of its size), chunks of new writers after 65,536
+    /// others, and chunks that came after their place in the sequence was read or evicted. The
+    /// latter are mostly duplicates, so this does not measure loss.
     pub chunks_discarded: u64,
     /// Chunks that arrived after a newer one of their sequence.
     pub chunks_committed_out_of_order: u64,
