@@ -34,7 +34,7 @@ const ABANDONED: u32 = 0x0fff_ffff;
 struct Input {
     page_size: u8,
     pages: u8,
-    /// What an honest producer writes first.
+    /// The chunks that an honest producer writes first.
     chunks: Vec<Chunk>,
     steps: Vec<Step>,
     changes: VecDeque<Change>,
@@ -408,7 +408,12 @@ fn run(step: Step, memory: &mut ForeignMemory, model: &Rc<RefCell<Model>>, copy:
         let state = word >> (2 * chunk_index) & 3;
         assert_eq!(scraped.is_complete, state == 3);
         assert!(scraped.is_complete || state == 1);
-        model.check_header(start, scraped.header.writer_id, scraped.header.chunk_id, scraped.header.packets);
+        model.check_header(
+            start,
+            scraped.header.writer_id,
+            scraped.header.chunk_id,
+            scraped.header.packets,
+        );
         let fragments = scraped.header.packets.count() - u16::from(!scraped.is_complete);
         assert!(fragments > 0);
         assert_eq!(copy.payload().len(), size - 8);

@@ -5,11 +5,11 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tracezero_service::trace_buffer::{ClientIdentity, UntrustedChunk};
 use tracezero_core::commit::Patch;
 use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_fuzz::audited_buffer::AuditedBuffer;
 use tracezero_fuzz::choices::{Chunk, Payload, Shape, Writer};
+use tracezero_service::trace_buffer::{ClientIdentity, UntrustedChunk};
 
 #[derive(Arbitrary, Debug)]
 struct Input {

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tracezero_service::trace_buffer::{ClientIdentity, UntrustedChunk};
 use tracezero_core::commit::Patch;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_fuzz::audited_buffer::{AuditedBuffer, ReadPacket};
 use tracezero_fuzz::choices::{Shape, Writer};
+use tracezero_service::trace_buffer::{ClientIdentity, UntrustedChunk};
 
 #[derive(Arbitrary, Debug)]
 struct Input {

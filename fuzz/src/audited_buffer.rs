@@ -1,12 +1,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use support::trace_buffer::assert_same_both_ways;
-use tracezero_service::trace_buffer::{
-    LossMask, PacketCounts, StorageBalance, TraceBuffer, UntrustedChunk,
-};
 use tracezero_core::commit::Patch;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
+use tracezero_service::trace_buffer::{
+    LossMask, PacketCounts, StorageBalance, TraceBuffer, UntrustedChunk,
+};
 
 use crate::choices::Shape;
 

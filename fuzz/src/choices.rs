@@ -1,6 +1,6 @@
 use arbitrary::Arbitrary;
-use tracezero_service::trace_buffer::FillPolicy;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+use tracezero_service::trace_buffer::FillPolicy;
 
 /// The shape of the buffer of one run. The buffer is small, so that it wraps.
 #[derive(Arbitrary, Clone, Copy, Debug)]

@@ -62,7 +62,7 @@ pub struct Spans {
     pub gaps: u64,
 }
 
-/// What is known of a sequence.
+/// The state of a sequence.
 #[derive(Default)]
 struct Sequence {
     has_packets: bool,

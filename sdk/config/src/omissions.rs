@@ -1,11 +1,11 @@
-//! What becomes of the parts of a configuration that this service does not carry out.
+//! The treatment of those parts of a configuration that this service does not carry out.
 
 use crate::place::Place;
 
 /// The largest number of ignored fields that are listed. A configuration may have more of them.
 pub const LISTED_FIELDS_MAX: usize = 64;
 
-/// What becomes of the parts of a configuration that this service does not carry out.
+/// The treatment of those parts of a configuration that this service does not carry out.
 #[derive(Debug)]
 pub(crate) enum Omissions {
     /// They are errors: the configuration was made for this service.

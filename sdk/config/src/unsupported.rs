@@ -1,7 +1,7 @@
 //! Fields of Perfetto's schema that this service does not support.
 //!
-//! What this service does with the fields of `TraceConfig` and `DataSourceConfig`, and of the
-//! messages inside of them:
+//! The treatment of the fields of `TraceConfig` and `DataSourceConfig`, and of the messages inside
+//! of them:
 //!
 //! | fields | configuration for this service | of another program |
 //! |---|---|---|
@@ -32,13 +32,13 @@ pub(crate) struct UnsupportedField {
     message: &'static str,
     number: u32,
     pub(crate) name: &'static str,
-    /// What becomes of the field in a configuration of another program.
+    /// The treatment of the field in a configuration of another program.
     pub(crate) foreign: Foreign,
     /// Advice what to do instead.
     pub(crate) remedy: &'static str,
 }
 
-/// What becomes of an unsupported field in a configuration of another program.
+/// The treatment of an unsupported field in a configuration of another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Foreign {
     /// The trace has more or less than was asked for, but nothing that it must not have.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use tracezero_config::{ResolvedConfig, SessionConfig, TriggerMode, decode, decode_foreign};
 
-/// What the `perfetto` command sets in each configuration, and the service ignores.
+/// The fields that the `perfetto` command sets in each configuration, and the service ignores.
 const ALWAYS: [&str; 2] = ["statsd_metadata", "statsd_logging"];
 /// The only command whose configuration is refused.
 const REFUSED: &str = "26";

@@ -64,7 +64,7 @@ pub(super) struct FreeChunks {
     fixed: Option<PageLayout>,
 }
 
-/// What is known of a page.
+/// The state of a page, as it was noted last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Page {
     /// `None` for a free page.

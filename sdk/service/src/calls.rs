@@ -35,7 +35,7 @@ use parking_lot::{Condvar, MutexGuard};
 /// A call that was noted, to be made later.
 pub(super) type Call = Box<dyn FnOnce() + Send>;
 
-/// What follows from a call, with the state locked.
+/// The work that follows from a call, with the state locked.
 pub(super) type Continuation<T> = Box<dyn FnOnce(&mut T) + Send>;
 
 /// A call that is still to be made.

@@ -61,11 +61,11 @@ impl Scrape {
     }
 }
 
-/// What a session does after a scrape.
+/// The next step of a session, after a scrape.
 pub(super) enum AfterScrape {
-    /// It has been flushed.
+    /// Ends a flush.
     Flushed(FlushOutcome, FlushThen),
-    /// It ends.
+    /// Ends the session.
     End,
 }
 

@@ -26,15 +26,15 @@ pub(super) enum Extent {
     WhatIsThere,
 }
 
-/// How far a reading of all buffers has come. Between two batches, the reader may be left alone for
-/// any time.
+/// The progress of a reading of all buffers. Between two batches, the reader may be left alone for any
+/// time.
 #[derive(Debug)]
 pub(super) struct Pass {
     pub(super) extent: Extent,
     pub(super) stage: Stage,
 }
 
-/// What comes next.
+/// The next part of a pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
     /// The service's packets before those of writers.

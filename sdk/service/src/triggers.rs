@@ -21,7 +21,7 @@ const NAME_MAX_BYTES: usize = 256;
 /// those that wait to ask for a clone.
 const RECEIVED_TRIGGERS_MAX: usize = 64;
 
-/// What a session did with a trigger.
+/// The outcome of a trigger in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TriggerOutcome {
     Taken,

@@ -28,7 +28,7 @@ mod schema {
 /// daemon is.
 const STALL_LIMIT: Duration = Duration::from_secs(30);
 
-/// What the test has said.
+/// The configuration that the test has sent.
 static CONFIG: OnceLock<StressTestConfig> = OnceLock::new();
 
 fn main() -> Result<(), Box<dyn Error>> {

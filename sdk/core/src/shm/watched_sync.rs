@@ -16,25 +16,25 @@ pub struct Access {
     pub address: usize,
     /// The number of bytes: 1, 2 or 4.
     pub size_bytes: usize,
-    /// What the access does.
+    /// The kind of the access.
     pub kind: AccessKind,
 }
 
-/// What an access does.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessKind {
-    /// It reads.
+    /// A load.
     Load,
-    /// It writes this value.
+    /// A store of this value.
     Store(u32),
-    /// It writes `next` if it finds `seen`.
+    /// A store of `next`, if the value is `seen`.
     Exchange {
         /// The value that is expected.
         seen: u32,
         /// The new value.
         next: u32,
     },
-    /// It changes the value in another way.
+    /// Another change of the value.
     Change,
 }
 

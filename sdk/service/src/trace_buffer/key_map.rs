@@ -93,8 +93,8 @@ impl KeyMap {
 
     /// Returns the position where the search for a key starts. The multiplication spreads
     /// consecutive keys evenly. A producer chooses the ids of its writers but not its own id, so
-    /// all of its keys are among 2^16 consecutive ones. So few of the keys that it can choose start
-    /// at the same position.
+    /// all keys of a connection are among 2^16 consecutive ones. So few of the keys that it can
+    /// choose start at the same position. Many connections together can choose more of them.
     #[inline]
     fn home(&self, key: SequenceKey) -> usize {
         let spread = key.0.wrapping_mul(SPREAD) >> 32;

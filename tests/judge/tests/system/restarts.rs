@@ -190,7 +190,7 @@ fn a_forked_child_records_nothing_and_keeps_no_connection() {
     assert_eq!(verdict.events_named("after the fork").count(), 1000);
 }
 
-/// What a program has measured and counted while the daemon was stopped.
+/// The figures of a program that has recorded while the daemon was stopped.
 struct Run {
     events: u64,
     /// The longest time of an event.

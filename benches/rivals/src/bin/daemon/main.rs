@@ -1,7 +1,7 @@
 //! `daemon`: how many spans of tight loops can be read in a trace that Perfetto's daemon records.
 //!
-//! `daemon.sh` builds the programs, and runs this one. A decoder that is not ours counts the spans,
-//! and the trace processor too, if `PERFETTO_BIN` has it: both must agree.
+//! `daemon.sh` builds the programs, and runs this one. A decoder that is not ours counts the spans.
+//! The trace processor counts those that have ended, if `PERFETTO_BIN` has it. It must not find more.
 
 mod producer; // the program that records
 mod recording; // one recording

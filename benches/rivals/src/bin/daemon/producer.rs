@@ -1,6 +1,6 @@
 //! The program that records: spans in tight loops, through a daemon.
 //!
-//! It says `started`, then `done` with its figures, and waits for a line before it ends. The program
+//! The program says `started`, then `done` with its figures, and waits for a line before it ends. The program
 //! in `producer.cc` does the same with the C++ library.
 
 use std::io;

@@ -17,10 +17,10 @@ use crate::sdks::{Policy, Sdk};
 
 /// The size of the shared memory, unless the policy is the default.
 const MEMORY_KIB: u32 = 256;
-/// How long daemon and command may take to start, or to end.
+/// The longest time that daemon and command may take to start, or to end.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What is recorded.
+/// A recording to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub sdk: Sdk,
@@ -28,7 +28,7 @@ pub struct Plan {
     pub threads: usize,
     /// The number of spans of each thread.
     pub spans: u64,
-    /// How often the daemon makes writers clear their incremental state, in ms; 0 for never.
+    /// The period at which the daemon makes writers clear their incremental state, in ms; 0 for never.
     pub clear_period_ms: u32,
 }
 
@@ -41,14 +41,14 @@ pub struct Programs {
     pub cpp_producer: Option<PathBuf>,
 }
 
-/// What came of a recording.
+/// The figures of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// The time of the slowest thread.
     pub took: Duration,
     pub spans: Spans,
-    /// What the SDK says of itself, if it does: how long threads waited, and how often they lost
-    /// events.
+    /// The SDK's own figures, if it has them: the time that threads waited, and the number of times
+    /// that they lost events.
     pub own: Option<(Duration, u64)>,
     /// The slices that the trace processor finds, if there is one.
     pub slices: Option<u64>,
@@ -217,7 +217,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already, unless there was an error.
+        // The program has ended already, unless there was an error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -38,13 +38,13 @@ impl FromStr for Sdk {
     }
 }
 
-/// What writers do when the shared memory is full.
+/// The behaviour of writers when the shared memory is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     Drop,
     /// They wait, and drop packets after a time.
     Wait,
-    /// What the SDK does if nobody sets anything, also the size of the memory.
+    /// The SDK's own defaults, also for the size of the memory.
     Default,
 }
 
