@@ -120,8 +120,9 @@ record() { # record <kind of program> <data source>
     export PERFETTO_PRODUCER_SOCK_NAME=$folder/$1.producer PERFETTO_CONSUMER_SOCK_NAME=$folder/$1.consumer
     "$perfetto/traced" 2>"$folder/traced.log" &
     daemon=$!
+    # A socket is there before the daemon listens at it.
     for _ in {1..100}; do
-        [ -S "$PERFETTO_CONSUMER_SOCK_NAME" ] && break
+        "$perfetto/perfetto" --query >/dev/null 2>&1 && break
         sleep 0.1
     done
     "$perfetto/perfetto" --txt -c - -o "$folder/$1.pftrace" 2>"$folder/perfetto.log" \
