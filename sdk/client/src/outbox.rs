@@ -84,7 +84,7 @@ impl AsFd for Waker {
 /// The daemon's buffer may be a ring that overwrites old packets, and neither its size nor how far it
 /// is are known here. With this, at most about a quarter of a ring of 256 KiB is unreadable, and less
 /// of a larger one.
-const STATE_PERIOD_BYTES: usize = 64 * 1024;
+const STATE_PERIOD_BYTES: u32 = 64 * 1024;
 /// The parts by which the progress advances then. Writers with few packets start again after a
 /// [quarter](RingProgress::QUARTER), so after 256 KiB.
 const STATE_PERIOD_PARTS: u64 = RingProgress::QUARTER / 4;
@@ -193,8 +193,6 @@ struct State {
     waiting: Batch,
     /// The number of waiting chunks that wakes the thread: half of the memory.
     wake_at_chunks: usize,
-    /// The number of chunks in [`STATE_PERIOD_BYTES`]. Chunks count as whole pages.
-    state_period_chunks: usize,
     buffers: SmallMap<BufferId, Buffer>,
     /// True if the thread does not look for items before it is woken.
     is_asleep: bool,
@@ -206,8 +204,8 @@ struct State {
 #[derive(Debug, Default)]
 struct Buffer {
     progress: Arc<RingProgress>,
-    /// The number of chunks since the progress last advanced.
-    chunks: usize,
+    /// The bytes of the chunks since the progress last advanced.
+    chunk_bytes: u32,
 }
 
 impl Outbox {
@@ -216,7 +214,6 @@ impl Outbox {
             state: Mutex::new(State {
                 waiting: Batch::default(),
                 wake_at_chunks: usize::MAX,
-                state_period_chunks: 1,
                 buffers: SmallMap::new(),
                 is_asleep: true,
                 is_closed: false,
@@ -231,7 +228,6 @@ impl Outbox {
         // Each page has at least one chunk.
         state.waiting.reserve(geometry);
         state.wake_at_chunks = (geometry.page_count() as usize / 2).max(1);
-        state.state_period_chunks = STATE_PERIOD_BYTES.div_ceil(geometry.page_size_bytes());
     }
 
     /// Returns the progress of a buffer, by which its writers start their incremental state again.
@@ -250,7 +246,7 @@ impl Outbox {
         }
         state.waiting.add(request);
         for chunk in &request.chunks_to_move {
-            state.note_chunk(chunk.target_buffer);
+            state.note_chunk(chunk);
         }
         let is_urgent = state.waiting.moves.len() >= state.wake_at_chunks;
         if mem::take(&mut state.is_asleep) || is_urgent {
@@ -295,11 +291,11 @@ impl Outbox {
 
 impl State {
     /// Counts a chunk that goes to a buffer.
-    fn note_chunk(&mut self, buffer: BufferId) {
-        if let Some(buffer) = self.buffers.get_mut(&buffer) {
-            buffer.chunks += 1;
-            if buffer.chunks >= self.state_period_chunks {
-                buffer.chunks = 0;
+    fn note_chunk(&mut self, chunk: &ChunkToMove) {
+        if let Some(buffer) = self.buffers.get_mut(&chunk.target_buffer) {
+            buffer.chunk_bytes += chunk.payload_bytes;
+            if buffer.chunk_bytes >= STATE_PERIOD_BYTES {
+                buffer.chunk_bytes = 0;
                 buffer.progress.advance(STATE_PERIOD_PARTS);
             }
         }
@@ -321,12 +317,15 @@ mod tests {
         Geometry::new(8 * 4096, 4096).unwrap()
     }
 
+    const PAYLOAD_BYTES: u32 = 1024;
+
     fn chunk(page_index: u32) -> CommitRequest {
         CommitRequest {
             chunks_to_move: vec![ChunkToMove {
                 page_index,
                 chunk_index: 0,
                 target_buffer: BufferId(1),
+                payload_bytes: PAYLOAD_BYTES,
             }],
             chunks_to_patch: Vec::new(),
         }
@@ -434,11 +433,9 @@ mod tests {
     #[test]
     fn writers_start_their_state_again_after_some_bytes() {
         let outbox = outbox();
-        outbox.set_geometry(geometry());
         let progress = outbox.progress(BufferId(1));
-        let chunks = STATE_PERIOD_BYTES / geometry().page_size_bytes();
-        for page in 1..chunks {
-            outbox.commit(&chunk(page as u32));
+        for page in 1..STATE_PERIOD_BYTES / PAYLOAD_BYTES {
+            outbox.commit(&chunk(page));
             assert_eq!(progress.parts(), 0);
         }
         outbox.commit(&chunk(0));

@@ -36,6 +36,8 @@ pub struct ChunkToMove {
     pub chunk_index: u8,
     /// The trace buffer that the chunk goes to.
     pub target_buffer: BufferId,
+    /// The size of the chunk's payload in bytes. A service in another process does not get it.
+    pub payload_bytes: u32,
 }
 
 /// Patches for one chunk, which the service applies to its copy.

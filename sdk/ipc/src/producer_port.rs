@@ -542,6 +542,7 @@ mod tests {
             page_index: u32::MAX,
             chunk_index: 13,
             target_buffer: BufferId(u16::MAX),
+            payload_bytes: 0,
         };
         let patch = Patch {
             offset_bytes: u16::MAX,

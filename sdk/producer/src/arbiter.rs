@@ -290,8 +290,9 @@ impl Arbiter {
         patches: &mut PatchList,
         commit: &mut CommitBuilder,
     ) {
+        let payload_bytes = chunk.payload_size_bytes() as u32;
         let place = chunk.complete();
-        commit.add_chunk(place, target_buffer);
+        commit.add_chunk(place, target_buffer, payload_bytes);
         commit.add_ready_patches(patches, writer_id, target_buffer);
         commit.send(&*self.endpoint);
         self.note_page(&mut self.state.lock(), place.page_index);

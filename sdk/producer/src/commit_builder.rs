@@ -19,12 +19,18 @@ pub(super) struct CommitBuilder {
 }
 
 impl CommitBuilder {
-    /// Adds a complete chunk.
-    pub(super) fn add_chunk(&mut self, place: ChunkPlace, target_buffer: BufferId) {
+    /// Adds a complete chunk with a payload of this size.
+    pub(super) fn add_chunk(
+        &mut self,
+        place: ChunkPlace,
+        target_buffer: BufferId,
+        payload_bytes: u32,
+    ) {
         self.request.chunks_to_move.push(ChunkToMove {
             page_index: place.page_index,
             chunk_index: place.chunk_index,
             target_buffer,
+            payload_bytes,
         });
     }
 

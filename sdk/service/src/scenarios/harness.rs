@@ -479,6 +479,7 @@ pub(super) fn commit(endpoint: &ProducerEndpoint, place: ChunkPlace, target_buff
             page_index: place.page_index,
             chunk_index: place.chunk_index,
             target_buffer,
+            payload_bytes: 0,
         }],
         chunks_to_patch: Vec::new(),
     });
