@@ -61,6 +61,14 @@ pub enum DataSourceError {
         /// The name.
         name: String,
     },
+    /// The producer offers too many data sources, or their descriptors are too large. Unregister
+    /// some of them, or shorten their schemas and categories.
+    TooMany {
+        /// The maximum number of data sources of a producer.
+        count_max: usize,
+        /// The maximum size of all their descriptors, in bytes.
+        bytes_max: usize,
+    },
 }
 
 impl fmt::Display for DataSourceError {
@@ -75,6 +83,14 @@ impl fmt::Display for DataSourceError {
             Self::Unknown { id, name } => write!(
                 f,
                 "this producer has no data source {name:?} with the id {id}; offer it before updating it"
+            ),
+            Self::TooMany {
+                count_max,
+                bytes_max,
+            } => write!(
+                f,
+                "a producer may offer {count_max} data sources with {bytes_max} bytes of descriptors; \
+                 unregister some, or shorten their schemas and categories"
             ),
         }
     }
@@ -244,7 +260,7 @@ pub trait ServiceControl: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`DataSourceError::IdInUse`].
+    /// [`DataSourceError::IdInUse`], [`DataSourceError::TooMany`].
     fn register_data_source(&self, descriptor: DataSourceDescriptor)
     -> Result<(), DataSourceError>;
 
@@ -254,7 +270,7 @@ pub trait ServiceControl: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`DataSourceError::IdInUse`].
+    /// [`DataSourceError::IdInUse`], [`DataSourceError::TooMany`].
     fn offer_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError>;
 
     /// Makes the calls to [`Producer`]s that are pending. If another thread is making them, waits
@@ -266,7 +282,7 @@ pub trait ServiceControl: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`DataSourceError::Unknown`].
+    /// [`DataSourceError::Unknown`], [`DataSourceError::TooMany`].
     fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError>;
 
     /// Unregisters all data sources with this name, and ends their instances.

@@ -13,7 +13,7 @@ use crate::realm::Realm;
 use crate::registry::{ConnectedRealm, REGISTRY, offer};
 use crate::switches::Recording;
 use crate::thread_writers;
-use tracezero_core::coordination::ServiceControl;
+use tracezero_core::coordination::{DataSourceError, ServiceControl};
 use tracezero_core::forked_child;
 use tracezero_core::process_hooks;
 
@@ -97,10 +97,11 @@ fn publish_declarations(service: &dyn ServiceControl, data_source: &DataSourceSt
     loop {
         let descriptor = data_source.descriptor();
         let updated = service.update_data_source(descriptor.clone());
-        debug_assert_eq!(
-            updated,
-            Ok(()),
-            "the data source was offered when the service connected"
+        // The data source was offered when the service connected. If it declares too much, the
+        // service counts that, and keeps the descriptor that it has.
+        debug_assert!(
+            matches!(updated, Ok(()) | Err(DataSourceError::TooMany { .. })),
+            "{updated:?}"
         );
         // Publish again if another thread has declared more meanwhile: its newer descriptor may
         // have arrived before this older one.

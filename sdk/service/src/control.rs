@@ -48,6 +48,8 @@ pub(crate) struct Control {
     pub(super) timers: Timers,
     pub(super) calls: Calls<Self>,
     pub(super) triggers: TriggerHistory,
+    /// The number of data sources that were refused because a limit was reached.
+    pub(super) data_sources_refused: u64,
     /// The number of triggers that were ignored because a limit was reached.
     pub(super) triggers_ignored: u64,
     pub(super) clones: SmallMap<CloneId, PendingClone>,
@@ -76,6 +78,7 @@ impl Control {
             timers: Timers::default(),
             calls: Calls::default(),
             triggers: TriggerHistory::default(),
+            data_sources_refused: 0,
             triggers_ignored: 0,
             clones: SmallMap::new(),
             last_clone: 0,

@@ -1,10 +1,51 @@
 //! Data sources, which producers register and sessions record.
 
+use super::context::ConnectedProducer;
 use super::control::Control;
 use super::instance::RegisteredDataSource;
 use tracezero_config::LockdownMode;
 use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError};
 use tracezero_core::ids::ProducerId;
+
+/// The maximum number of data sources that a producer may offer at once.
+const DATA_SOURCES_PER_PRODUCER_MAX: usize = 1024;
+
+/// The maximum size of the descriptors of a producer's data sources, in bytes.
+const DESCRIPTORS_PER_PRODUCER_MAX_BYTES: usize = 4 << 20;
+
+const TOO_MANY: DataSourceError = DataSourceError::TooMany {
+    count_max: DATA_SOURCES_PER_PRODUCER_MAX,
+    bytes_max: DESCRIPTORS_PER_PRODUCER_MAX_BYTES,
+};
+
+/// Returns the size of a descriptor in memory, in bytes.
+fn size_bytes(descriptor: &DataSourceDescriptor) -> usize {
+    let categories = descriptor.categories.iter().map(|category| {
+        let tags = category.tags.iter().map(|tag| size_of_val(tag) + tag.len());
+        size_of_val(category)
+            + category.name.len()
+            + category.description.len()
+            + tags.sum::<usize>()
+    });
+    size_of_val(descriptor)
+        + descriptor.name.len()
+        + descriptor.extension_descriptors.len()
+        + categories.sum::<usize>()
+}
+
+impl ConnectedProducer {
+    /// Counts the size of a descriptor that replaces one of `former_bytes`. Returns false if
+    /// descriptors would be too large.
+    fn makes_room(&mut self, former_bytes: usize, descriptor: &DataSourceDescriptor) -> bool {
+        let others_bytes = self.descriptors_bytes - former_bytes;
+        let all_bytes = others_bytes + size_bytes(descriptor);
+        let fits = all_bytes <= DESCRIPTORS_PER_PRODUCER_MAX_BYTES;
+        if fits {
+            self.descriptors_bytes = all_bytes;
+        }
+        fits
+    }
+}
 
 impl Control {
     /// Registers a data source. Present and later sessions can record it.
@@ -16,9 +57,17 @@ impl Control {
         let Some(producer) = self.producers.get_mut(&producer_id) else {
             return Ok(());
         };
+        if producer.data_sources.len() >= DATA_SOURCES_PER_PRODUCER_MAX {
+            self.data_sources_refused += 1;
+            return Err(TOO_MANY);
+        }
         let mut registered = producer.data_sources.iter();
         if descriptor.id != 0 && registered.any(|other| other.descriptor.id == descriptor.id) {
             return Err(DataSourceError::IdInUse { id: descriptor.id });
+        }
+        if !producer.makes_room(0, &descriptor) {
+            self.data_sources_refused += 1;
+            return Err(TOO_MANY);
         }
         self.last_registration.0 += 1;
         let data_source = RegisteredDataSource {
@@ -40,31 +89,40 @@ impl Control {
     ) -> Result<(), DataSourceError> {
         let producer = self.producers.get_mut(&producer_id);
         let known = producer.and_then(|producer| {
-            producer.data_sources.iter_mut().find(|other| {
+            let index = producer.data_sources.iter().position(|other| {
                 descriptor.id != 0
                     && other.descriptor.id == descriptor.id
                     && other.descriptor.name == descriptor.name
-            })
+            });
+            Some((index?, producer))
         });
-        match known {
-            Some(known) => {
-                known.descriptor = descriptor;
-                Ok(())
-            }
-            None => Err(DataSourceError::Unknown {
+        let Some((index, producer)) = known else {
+            return Err(DataSourceError::Unknown {
                 id: descriptor.id,
                 name: descriptor.name,
-            }),
+            });
+        };
+        let former_bytes = size_bytes(&producer.data_sources[index].descriptor);
+        if !producer.makes_room(former_bytes, &descriptor) {
+            self.data_sources_refused += 1;
+            return Err(TOO_MANY);
         }
+        producer.data_sources[index].descriptor = descriptor;
+        Ok(())
     }
 
     pub(super) fn unregister_data_source(&mut self, producer_id: ProducerId, name: &str) {
         let Some(producer) = self.producers.get_mut(&producer_id) else {
             return;
         };
-        producer
+        let removed = producer
             .data_sources
-            .retain(|data_source| data_source.descriptor.name != name);
+            .extract_if(.., |data_source| data_source.descriptor.name == name);
+        let removed_bytes: Vec<usize> = removed.map(|it| size_bytes(&it.descriptor)).collect();
+        if removed_bytes.is_empty() {
+            return;
+        }
+        producer.descriptors_bytes -= removed_bytes.iter().sum::<usize>();
         self.for_each_session(|session, context| {
             session.remove_instances(context, |instance| {
                 instance.producer == producer_id && instance.descriptor.name == name

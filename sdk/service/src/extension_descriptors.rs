@@ -6,6 +6,10 @@
 
 use std::sync::Arc;
 
+/// The maximum size of the schemas of a session, in bytes. They are kept until the session ends,
+/// also those of data sources that are gone.
+const SCHEMAS_MAX_BYTES: usize = 64 << 20;
+
 /// Schemas in the order in which they came, without duplicates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExtensionDescriptors {
@@ -13,14 +17,22 @@ pub(super) struct ExtensionDescriptors {
     sets: Vec<Arc<[u8]>>,
     /// The number of sets that are already in the trace.
     written: usize,
+    /// The size of all sets.
+    bytes: usize,
 }
 
 impl ExtensionDescriptors {
+    /// Returns true if the schema of a data source is known, or if there is room for it.
+    pub(super) fn admits(&self, set: &Arc<[u8]>) -> bool {
+        self.bytes + set.len() <= SCHEMAS_MAX_BYTES || self.sets.contains(set)
+    }
+
     /// Adds the schema of a recorded data source. Returns false if it is known or empty.
     pub(super) fn add(&mut self, set: &Arc<[u8]>) -> bool {
         let is_new = !set.is_empty() && !self.sets.contains(set);
         if is_new {
             self.sets.push(Arc::clone(set));
+            self.bytes += set.len();
         }
         is_new
     }
@@ -30,6 +42,7 @@ impl ExtensionDescriptors {
         Self {
             sets: self.sets.clone(),
             written: 0,
+            bytes: self.bytes,
         }
     }
 

@@ -66,11 +66,9 @@ impl TracingSession {
     ) {
         let mut complete = Vec::new();
         for (&flush, pending) in self.flushes.iter_mut() {
-            let asked = pending
-                .producers
-                .iter()
-                .position(|asked| *asked == producer);
-            if let Some(place) = asked.filter(|_| flushes.contains(&flush)) {
+            if flushes.contains(&flush)
+                && let Ok(place) = pending.producers.binary_search(&producer)
+            {
                 pending.producers.remove(place);
                 if pending.producers.is_empty() {
                     complete.push(flush);

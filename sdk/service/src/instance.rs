@@ -11,7 +11,7 @@ pub(super) struct RegisteredDataSource {
 }
 
 /// A number that identifies a registered data source among those of all producers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Registration(pub(super) u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,9 @@ use tracezero_core::coordination::DataSourceSetup;
 use tracezero_core::ids::{InstanceId, ProducerId};
 use tracezero_core::small_map::SmallMap;
 
+/// The maximum number of instances that a session may have at once.
+const INSTANCES_PER_SESSION_MAX: usize = 16_384;
+
 impl TracingSession {
     /// Stops and removes instances whose data source or producer is gone.
     pub(super) fn remove_instances(
@@ -27,6 +30,7 @@ impl TracingSession {
             return;
         }
         for instance in &removed {
+            self.set_up.remove(&(instance.registration, instance.entry));
             if instance.is_wanted() {
                 stop(context, instance);
             }
@@ -66,14 +70,17 @@ impl TracingSession {
         let RegisteredDataSource { number, descriptor } = data_source;
         // The ordinal also counts entries that do not admit the producer: changed filters may admit
         // it later.
+        let first_new = self.instances.len();
         let entries = self.recording.data_sources_named(&descriptor.name);
         for (ordinal, entry) in entries.iter().enumerate() {
-            let exists = self.instances.iter().any(|instance| {
-                instance.producer == producer_id
-                    && instance.registration == *number
-                    && instance.entry == entry.index
-            });
+            let exists = self.set_up.contains(&(*number, entry.index));
             if exists || !entry.admits_producer(&producer.name) {
+                continue;
+            }
+            let admits_schema =
+                (self.extension_descriptors).admits(&descriptor.extension_descriptors);
+            if self.instances.len() >= INSTANCES_PER_SESSION_MAX || !admits_schema {
+                self.instances_refused += 1;
                 continue;
             }
             context.last_instance.0 += 1;
@@ -120,11 +127,12 @@ impl TracingSession {
                     packets.extension_descriptor(descriptors);
                 });
             }
+            self.set_up.insert((*number, entry.index));
             self.instances.push(instance);
             self.instances_ever += 1;
         }
         if self.is_started() {
-            self.start_instances(context);
+            self.start_instances(context, first_new);
         }
     }
 
@@ -147,9 +155,9 @@ impl TracingSession {
         self.changed_configs.insert(name.to_owned(), config);
     }
 
-    /// Starts the instances that are set up and not started.
-    pub(super) fn start_instances(&mut self, context: &mut Context<'_>) {
-        for instance in &mut self.instances {
+    /// Starts the instances that are set up and not started, from the position `first` on.
+    pub(super) fn start_instances(&mut self, context: &mut Context<'_>, first: usize) {
+        for instance in &mut self.instances[first..] {
             if instance.state != InstanceState::Configured {
                 continue;
             }
@@ -180,13 +188,19 @@ impl TracingSession {
             true => (InstanceState::Starting, InstanceState::Started),
             false => (InstanceState::Stopping, InstanceState::Stopped),
         };
-        for instance in &mut self.instances {
-            if (instance.producer, instance.id, instance.state) == (producer, id, asked) {
-                instance.state = reached;
-                tell_owner(context, &self.owner, instance, is_started);
-                self.check_all_started(context);
-                return self.check_all_stopped(context);
-            }
+        // Instances are in the order of their ids.
+        let Ok(place) = self
+            .instances
+            .binary_search_by_key(&id, |instance| instance.id)
+        else {
+            return;
+        };
+        let instance = &mut self.instances[place];
+        if (instance.producer, instance.state) == (producer, asked) {
+            instance.state = reached;
+            tell_owner(context, &self.owner, instance, is_started);
+            self.check_all_started(context);
+            self.check_all_stopped(context);
         }
     }
 

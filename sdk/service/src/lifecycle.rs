@@ -220,7 +220,7 @@ impl TracingSession {
         self.mark_stream_periodically(context);
         context.set_timer(SLOW_START_MS, Timer::SlowStart);
         self.enter(context, Phase::Started { all_started: false });
-        self.start_instances(context);
+        self.start_instances(context, 0);
     }
 
     /// Starts a session that did not start when it was set up. Its first packets are written to the

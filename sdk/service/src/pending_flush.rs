@@ -40,7 +40,7 @@ pub(super) enum FlushThen {
 
 /// A flush that producers have not acknowledged yet.
 pub(super) struct PendingFlush {
-    /// The producers that have not answered, without duplicates.
+    /// The producers that have not answered, in the order of their ids, without duplicates.
     pub(super) producers: Vec<ProducerId>,
     pub(super) flags: FlushFlags,
     pub(super) then: FlushThen,

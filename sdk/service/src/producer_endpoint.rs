@@ -55,6 +55,7 @@ impl Service {
                     link: Arc::clone(&link),
                     calls_to,
                     data_sources: Vec::new(),
+                    descriptors_bytes: 0,
                     trigger_rate: TriggerRate::default(),
                 },
             );

@@ -37,8 +37,14 @@ pub struct TraceStats {
     pub producers_seen: u64,
     /// The number of data sources that producers offer.
     pub data_sources_registered: u32,
+    /// The number of data sources that the service refused, over all producers: a producer may offer
+    /// 1024, with 4 MiB of descriptors.
+    pub data_sources_refused: u64,
     /// The number of instances of data sources that this session ever had.
     pub data_sources_seen: u64,
+    /// The number of instances that were not set up, because this session had 16,384, or 64 MiB of
+    /// schemas.
+    pub instances_refused: u64,
     /// The number of sessions in the service.
     pub tracing_sessions: u32,
     /// The number of buffers of all sessions.
@@ -105,7 +111,9 @@ impl Control {
                 .values()
                 .map(|producer| producer.data_sources.len() as u32)
                 .sum(),
+            data_sources_refused: self.data_sources_refused,
             data_sources_seen: session.instances_ever,
+            instances_refused: session.instances_refused,
             tracing_sessions: self.sessions.len() as u32,
             total_buffers: self
                 .sessions

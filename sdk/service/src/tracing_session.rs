@@ -1,6 +1,6 @@
 //! The state of one session.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::central_buffer::CentralBuffer;
 use super::environment::{ClockReading, Environment};
 use super::extension_descriptors::ExtensionDescriptors;
-use super::instance::Instance;
+use super::instance::{Instance, Registration};
 use super::lifecycle_events::{Event, LifecycleEvents};
 use super::pending_flush::{FlushCounts, PendingFlush};
 use super::phase::{Phase, State};
@@ -121,12 +121,17 @@ pub(crate) struct TracingSession {
     pub(super) file: FileOutput,
     /// The buffers in the order of the configuration.
     pub(super) buffers: Vec<Arc<CentralBuffer>>,
+    /// The instances in the order of their ids.
     pub(super) instances: Vec<Instance>,
+    /// The registered data source and the entry of each instance.
+    pub(super) set_up: HashSet<(Registration, usize)>,
     /// Configurations that were changed later, by the name of the data source. They replace the
     /// configurations of these data sources in the session's configuration.
     pub(super) changed_configs: SmallMap<String, Arc<[u8]>>,
     /// The number of instances that the session ever had.
     pub(super) instances_ever: u64,
+    /// The number of instances that were not set up because a limit was reached.
+    pub(super) instances_refused: u64,
     pub(super) flushes: SmallMap<FlushId, PendingFlush>,
     pub(super) flush_counts: FlushCounts,
     pub(super) uuid: (i64, i64),
@@ -170,8 +175,10 @@ impl TracingSession {
             file: FileOutput::None,
             buffers: reader.buffers().to_vec(),
             instances: Vec::new(),
+            set_up: HashSet::new(),
             changed_configs: SmallMap::new(),
             instances_ever: 0,
+            instances_refused: 0,
             flushes: SmallMap::new(),
             flush_counts: FlushCounts::default(),
             uuid,
@@ -290,6 +297,7 @@ impl TracingSession {
         self.flush_counts = source.flush_counts;
         self.invalid_packets = source.invalid_packets;
         self.instances_ever = source.instances_ever;
+        self.instances_refused = source.instances_refused;
         self.concurrent_events = source.concurrent_events.clone();
         self.extension_descriptors = source.extension_descriptors.unwritten();
     }

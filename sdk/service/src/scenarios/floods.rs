@@ -1,0 +1,231 @@
+//! Producers that ask for too much: data sources, instances, triggers and answers without end. What
+//! the service keeps is limited, and so is the time that each request takes.
+//!
+//! `TRACEZERO_FLOOD=1000000` makes each flood that long.
+
+use std::time::Duration;
+
+use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode};
+use tracezero_core::coordination::{
+    CategoryDescriptor, DataSourceDescriptor, DataSourceError, ServiceControl,
+};
+use tracezero_core::ids::{FlushId, InstanceId};
+
+use super::harness::{TestProducer, World, write};
+
+const DATA_SOURCES_MAX: usize = 1024;
+const DESCRIPTORS_MAX_BYTES: usize = 4 << 20;
+
+/// Returns the number of requests of a flood.
+fn flood_size() -> usize {
+    const VARIABLE: &str = "TRACEZERO_FLOOD";
+    std::env::var(VARIABLE).map_or(10_000, |size| size.parse().expect("a number"))
+}
+
+/// Returns a data source `ds`. `number` makes its schema different from others.
+fn described(number: usize, schema_bytes: usize) -> DataSourceDescriptor {
+    let mut schema = number.to_string().into_bytes();
+    schema.resize(schema_bytes, 0);
+    DataSourceDescriptor {
+        name: "ds".to_owned(),
+        extension_descriptors: schema.into(),
+        ..DataSourceDescriptor::default()
+    }
+}
+
+fn config() -> TraceConfig {
+    TraceConfig::empty()
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(DataSourceConfig::new("ds"))
+}
+
+fn is_too_many(registered: &Result<(), DataSourceError>) -> bool {
+    matches!(registered, Err(DataSourceError::TooMany { .. }))
+}
+
+/// Returns how many data sources producers offer.
+fn offered(world: &World) -> usize {
+    let producers = world.service.service_state(0).producers.into_iter();
+    producers.map(|producer| producer.data_sources.len()).sum()
+}
+
+/// Checks that a session records another producer.
+fn assert_goes_on(world: &World) {
+    let honest = world.producer("honest");
+    honest.register("honest");
+    let session = world.session(
+        TraceConfig::empty()
+            .add_buffer(BufferConfig::ring(128))
+            .add_data_source(DataSourceConfig::new("honest")),
+    );
+    write(&mut honest.writer("honest"), "recorded");
+    session.disable();
+    assert_eq!(session.read().texts(), ["recorded"]);
+}
+
+#[test]
+fn data_sources_beyond_the_limit_are_refused() {
+    let world = World::new();
+    let producer = world.producer("p");
+    let session = world.session(config());
+    let endpoint = &producer.endpoint;
+    let flood = flood_size();
+    let refused = (0..flood)
+        .filter(|&number| is_too_many(&endpoint.register_data_source(described(number, 0))));
+    assert_eq!(refused.count(), flood - DATA_SOURCES_MAX);
+    assert_eq!(offered(&world), DATA_SOURCES_MAX);
+    let stats = session.stats();
+    assert_eq!(
+        stats.data_sources_refused,
+        (flood - DATA_SOURCES_MAX) as u64
+    );
+    assert_eq!(stats.data_sources_seen, DATA_SOURCES_MAX as u64);
+    let error = endpoint.register_data_source(described(0, 0)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a producer may offer 1024 data sources with 4194304 bytes of descriptors; unregister some, \
+         or shorten their schemas and categories"
+    );
+    endpoint.unregister_data_source("ds");
+    assert_eq!(endpoint.register_data_source(described(0, 0)), Ok(()));
+    // Another producer has a limit of its own.
+    assert_goes_on(&world);
+}
+
+#[test]
+fn descriptors_beyond_the_limit_are_refused() {
+    const SCHEMA_BYTES: usize = 128 << 10;
+    let world = World::new();
+    let producer = world.producer("p");
+    let endpoint = &producer.endpoint;
+    let register = |number| endpoint.register_data_source(described(number, SCHEMA_BYTES));
+    // Names and descriptors take a little, too.
+    let fitting = DESCRIPTORS_MAX_BYTES / SCHEMA_BYTES - 1;
+    for _ in 0..2 {
+        assert!((0..fitting).all(|number| register(number).is_ok()));
+        assert!(is_too_many(&register(fitting)));
+        assert_eq!(offered(&world), fitting);
+        endpoint.unregister_data_source("ds");
+    }
+    let with_id = DataSourceDescriptor {
+        id: 7,
+        ..described(0, 0)
+    };
+    assert_eq!(endpoint.register_data_source(with_id.clone()), Ok(()));
+    let update = |categories| {
+        endpoint.update_data_source(DataSourceDescriptor {
+            categories: vec![
+                CategoryDescriptor {
+                    name: "c".repeat(100),
+                    ..CategoryDescriptor::default()
+                };
+                categories
+            ],
+            ..with_id.clone()
+        })
+    };
+    let too_many = DESCRIPTORS_MAX_BYTES / 100;
+    assert!(is_too_many(&update(too_many)));
+    // Each update replaces the one before.
+    assert!((0..10).all(|_| update(too_many / 4).is_ok()));
+}
+
+#[test]
+fn schemas_of_data_sources_that_are_gone_are_limited() {
+    const SCHEMA_BYTES: usize = 1 << 20;
+    const SCHEMAS_MAX: u64 = 64;
+    let world = World::new();
+    let producer = world.producer("p");
+    let session = world.session(config());
+    let flood = flood_size() / 100;
+    for number in 0..flood {
+        producer.register_with(described(number, SCHEMA_BYTES));
+        producer.endpoint.unregister_data_source("ds");
+        producer.calls();
+        session.owner_calls();
+    }
+    let stats = session.stats();
+    assert_eq!(stats.data_sources_seen, SCHEMAS_MAX);
+    assert_eq!(stats.instances_refused, flood as u64 - SCHEMAS_MAX);
+    // A data source whose schema is known is set up, and one without a schema.
+    producer.register_with(described(0, SCHEMA_BYTES));
+    producer.register("ds");
+    assert_eq!(session.stats().data_sources_seen, SCHEMAS_MAX + 2);
+}
+
+#[test]
+fn a_session_has_a_limited_number_of_instances() {
+    const INSTANCES_MAX: usize = 16_384;
+    let world = World::new();
+    let session = world.session(config());
+    let producers: Vec<TestProducer> = (0..INSTANCES_MAX / DATA_SOURCES_MAX + 1)
+        .map(|_| world.producer("p"))
+        .collect();
+    for producer in &producers {
+        (0..DATA_SOURCES_MAX).for_each(|number| producer.register_with(described(number, 0)));
+    }
+    let stats = session.stats();
+    assert_eq!(stats.data_sources_seen, INSTANCES_MAX as u64);
+    assert_eq!(stats.instances_refused, DATA_SOURCES_MAX as u64);
+    let summary = |world: &World| world.service.service_state(0).sessions[0].instance_count;
+    assert_eq!(summary(&world), INSTANCES_MAX);
+    // When some are gone, there is room for others.
+    producers[0].endpoint.unregister_data_source("ds");
+    assert_eq!(summary(&world), INSTANCES_MAX - DATA_SOURCES_MAX);
+    (0..=DATA_SOURCES_MAX).for_each(|number| {
+        let _ = producers[0]
+            .endpoint
+            .register_data_source(described(number, 0));
+    });
+    assert_eq!(summary(&world), INSTANCES_MAX);
+}
+
+#[test]
+fn many_triggers_are_ignored_fast() {
+    let world = World::new();
+    let producer = world.producer("p");
+    producer.register("ds");
+    let triggers = TriggerConfig::new(TriggerMode::CloneSnapshot, Duration::from_secs(86_400))
+        .add_trigger(Trigger::new("go"));
+    let session = world.session(config().triggers(triggers));
+    let flood = flood_size();
+    for number in 0..flood {
+        if number % 1000 == 0 {
+            world.advance_ms(1000);
+        }
+        producer.endpoint.activate_triggers(&["go"]);
+    }
+    world.advance_ms(1000);
+    let ignored = session.stats().triggers_ignored;
+    assert_eq!(ignored, flood as u64 - 64);
+    assert_goes_on(&world);
+}
+
+#[test]
+fn answers_to_nothing_change_nothing() {
+    const STARTED: &str = "all_data_sources_started";
+    let world = World::new();
+    let (honest, hostile) = (world.producer("honest"), world.producer("hostile"));
+    honest.register_with(DataSourceDescriptor {
+        notifies_start: true,
+        ..described(0, 0)
+    });
+    hostile.register("ds");
+    let session = world.session(config());
+    honest.ignore_flushes(true);
+    let flushes: Vec<_> = (0..100).map(|_| session.flush(0)).collect();
+    let instance = honest.setup("ds").0;
+    for number in 0..flood_size() as u64 {
+        hostile.endpoint.acknowledge_flush(FlushId(u64::MAX));
+        for id in [instance, InstanceId(number), InstanceId(u64::MAX - number)] {
+            hostile.endpoint.notify_started(id);
+            hostile.endpoint.notify_stopped(id);
+        }
+    }
+    assert!(flushes.iter().all(|outcome| outcome.lock().is_none()));
+    assert!(!session.read().events().contains(&STARTED));
+    honest.endpoint.acknowledge_flush(FlushId(u64::MAX));
+    assert!(flushes.iter().all(|outcome| outcome.lock().is_some()));
+    honest.endpoint.notify_started(instance);
+    assert!(session.read().events().contains(&STARTED));
+}
