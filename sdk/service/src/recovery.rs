@@ -3,6 +3,7 @@
 //! The caller has read the crash files (package `tracezero-crash`), and has committed the chunks in
 //! them to new trace buffers. From there on, they are read like the buffers of a clone.
 
+use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
@@ -108,7 +109,9 @@ pub fn write_recovered<E>(
         hand_out(&mut reader, &mut take)?;
     }
 
-    let mut sequences = sequence_accounts(&mut reader, writers_of);
+    let mut sequences = sequence_accounts(&mut reader, |buffers| {
+        buffers.iter().map(|buffer| writers_of(buffer)).collect()
+    });
     for account in &mut sequences {
         lost_by[account.buffer].settle(account);
     }
@@ -196,13 +199,11 @@ fn is_of_begin(packet: &[u8]) -> bool {
 /// Returns the writers of a buffer. Where their counts are damaged, so that the buffer has more packets
 /// than were begun, as many were begun as the buffer has.
 fn writers_of(buffer: &CentralBuffer) -> Vec<(ProducerId, WriterTotals)> {
-    let known = buffer.counts();
+    let known: HashMap<_, _> = buffer.counts().into_iter().collect();
     let mut writers = buffer.writers_then.clone().unwrap_or_default();
     for (producer_id, totals) in &mut writers {
-        let is_same = |it: &&((ProducerId, WriterId), _)| {
-            Some(it.0) == totals.writer_id.map(|id| (*producer_id, id))
-        };
-        let counts = known.iter().find(is_same).map(|(_, counts)| counts);
+        let writer = totals.writer_id.map(|id| (*producer_id, id));
+        let counts = writer.and_then(|writer| known.get(&writer));
         let in_buffer = counts.map_or(0, |it| {
             it.counts.read + it.counts.unread + it.counts.lost() + it.removed
         });

@@ -7,12 +7,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
 use super::central_buffer::{BufferCounts, CentralBuffer, Writers};
 use super::control::Control;
 use super::packet_framer::{LeftOutCounts, Writer};
 use super::trace_reader::{FileEnd, TraceReader};
 use tracezero_core::coordination::WriterTotals;
+use tracezero_core::ids::BufferId;
 use tracezero_core::protos::sequences;
 
 /// The account of one sequence in one buffer: what became of its packets. At any time, `begun` is
@@ -207,16 +209,16 @@ impl fmt::Display for SequenceAccount {
 }
 
 /// Returns the accounts of all sequences in the buffers of a reader. `writers_of` returns the
-/// writers of a buffer.
+/// writers of each buffer.
 pub(super) fn sequence_accounts(
     reader: &mut TraceReader,
-    writers_of: impl Fn(&CentralBuffer) -> Writers,
+    writers_of: impl FnOnce(&[Arc<CentralBuffer>]) -> Vec<Writers>,
 ) -> Vec<SequenceAccount> {
     let mut accounts = Vec::new();
-    for index in 0..reader.buffers().len() {
-        // Read the counts of buffers before the counts of writers: see the head of this file.
-        let mut counts = reader.buffers()[index].counts();
-        let writers = writers_of(&reader.buffers()[index]);
+    // Read the counts of buffers before the counts of writers: see the head of this file.
+    let counts: Vec<_> = reader.buffers().iter().map(|it| it.counts()).collect();
+    let writers = writers_of(reader.buffers());
+    for (index, (mut counts, writers)) in counts.into_iter().zip(writers).enumerate() {
         let known: HashSet<Writer> = counts.iter().map(|&(writer, _)| writer).collect();
         let mut totals: HashMap<Writer, &WriterTotals> = HashMap::new();
         for (producer_id, of_writer) in &writers {
@@ -246,19 +248,24 @@ pub(super) fn sequence_accounts(
 }
 
 impl Control {
-    /// Returns the writers of a buffer: the present ones, or, for a clone, those at the time of the
-    /// clone.
-    pub(super) fn writers_of(&self, buffer: &CentralBuffer) -> Writers {
-        if let Some(writers) = &buffer.writers_then {
-            return writers.clone();
+    /// Returns the writers of each of these buffers: the present ones, or, for the buffers of a
+    /// clone, those at the time of the clone. Asks each producer once, because a producer returns
+    /// the writers of all buffers.
+    pub(super) fn writers_of(&self, buffers: &[Arc<CentralBuffer>]) -> Vec<Writers> {
+        let mut present: HashMap<BufferId, Writers> = HashMap::new();
+        if buffers.iter().any(|buffer| buffer.writers_then.is_none()) {
+            for (&producer_id, producer) in self.producers.iter() {
+                for totals in producer.calls_to.writer_totals() {
+                    let of_buffer = present.entry(totals.target_buffer).or_default();
+                    of_buffer.push((producer_id, totals));
+                }
+            }
         }
-        let mut writers = Vec::new();
-        for (&producer_id, producer) in self.producers.iter() {
-            let totals = producer.calls_to.writer_totals().into_iter();
-            let of_buffer = totals.filter(|totals| totals.target_buffer == buffer.id);
-            writers.extend(of_buffer.map(|totals| (producer_id, totals)));
-        }
-        writers
+        let writers = buffers.iter().map(|buffer| match &buffer.writers_then {
+            Some(writers) => writers.clone(),
+            None => present.remove(&buffer.id).unwrap_or_default(),
+        });
+        writers.collect()
     }
 }
 

@@ -137,20 +137,24 @@ impl Control {
             .ok_or(Refusal::SessionEnded)?;
         let is_moved = |index: &&usize| session.recording.config.buffers[**index].transfer_on_clone;
         let (moved, copied): (Vec<usize>, Vec<usize>) = group.iter().partition(is_moved);
-        let mut put = |index: usize, taken: TakenBuffer| {
-            // Read the counts of a buffer before those of its writers: see `SequenceAccount`.
-            let writers = self.writers_of(&session.buffers[index]);
-            pending.buffers[index] = Some((taken, writers));
-            let event = Event::BufferCloned(index as u32);
-            pending.events.note(self.environment.now_ns(), event);
-        };
+        let mut taken: Vec<(usize, TakenBuffer)> = Vec::new();
         let successors = successors_of(moved.iter().map(|&index| &session.buffers[index]))?;
         for index in copied {
             let copy = session.buffers[index].copy();
-            put(index, copy.map_err(|error| clone_failed(&error))?);
+            taken.push((index, copy.map_err(|error| clone_failed(&error))?));
         }
         for (index, (buffer, successor)) in moved.into_iter().zip(successors) {
-            put(index, buffer.take(successor));
+            taken.push((index, buffer.take(successor)));
+        }
+        // Read the counts of buffers before those of their writers: see `SequenceAccount`.
+        let buffers = taken
+            .iter()
+            .map(|&(index, _)| Arc::clone(&session.buffers[index]));
+        let writers = self.writers_of(&buffers.collect::<Vec<_>>());
+        for ((index, taken), writers) in taken.into_iter().zip(writers) {
+            pending.buffers[index] = Some((taken, writers));
+            let event = Event::BufferCloned(index as u32);
+            pending.events.note(self.environment.now_ns(), event);
         }
         Ok(())
     }

@@ -103,7 +103,7 @@ impl Control {
             } else {
                 reader.writer_stats()
             },
-            sequences: sequence_accounts(reader, |buffer| self.writers_of(buffer)),
+            sequences: sequence_accounts(reader, |buffers| self.writers_of(buffers)),
             producers_connected: self.producers.len() as u32,
             producers_seen: u64::from(self.last_producer.value()),
             data_sources_registered: self

@@ -1,13 +1,22 @@
 //! Tests of the accounts of sequences: the number of packets begun is always the sum of all
 //! outcomes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::harness::{World, write};
+use crate::trace_buffer::ClientIdentity;
 use crate::{CloneSource, Recording, SequenceAccount};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_config::LocalChoices;
-use tracezero_core::coordination::BufferExhaustedPolicy;
+use tracezero_core::coordination::{
+    BufferExhaustedPolicy, DataSourceSetup, FlushFlags, PacketCounts, Producer, WriterTotals,
+};
+use tracezero_core::ids::{FlushId, InstanceId, WriterId};
+use tracezero_core::shm::{Geometry, shared_memory};
 
 const SOURCE: &str = "numbers";
 
@@ -204,4 +213,72 @@ fn the_statistics_in_a_trace_carry_the_accounts() {
     assert_eq!(sequences[0].begun().unwrap(), Some(3));
     assert_eq!(sequences[0].read().unwrap(), Some(3));
     assert_eq!(sequences[0].in_flight().unwrap(), Some(0));
+}
+
+/// A producer with writers to several buffers, which counts how often it is asked for them.
+#[derive(Default)]
+struct Asked {
+    times: AtomicU64,
+    writers: Mutex<Vec<WriterTotals>>,
+}
+
+impl Producer for Asked {
+    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) {}
+    fn start_data_source(&self, _: InstanceId) {}
+    fn stop_data_source(&self, _: InstanceId) {}
+    fn flush(&self, _: FlushId, _: &[InstanceId], _: FlushFlags) {}
+    fn clear_incremental_state(&self, _: &[InstanceId]) {}
+
+    fn writer_totals(&self) -> Vec<WriterTotals> {
+        // Relaxed: a count that orders nothing else.
+        self.times.fetch_add(1, Ordering::Relaxed);
+        self.writers.lock().clone()
+    }
+}
+
+#[test]
+fn statistics_ask_each_producer_once_for_its_writers() {
+    const BUFFERS: usize = 64;
+    const WRITERS_EACH: usize = 50;
+    let world = World::new();
+    let asked = Arc::new(Asked::default());
+    let (_memory, memory) = shared_memory(Geometry::new(4096, 4096).unwrap()).unwrap();
+    let client = ClientIdentity::default();
+    let endpoint = world
+        .service
+        .connect_producer("p", client, memory, Arc::clone(&asked) as _);
+    let all_buffers = (0..BUFFERS).fold(TraceConfig::empty(), |config, index| {
+        config
+            .add_buffer(BufferConfig::ring(4))
+            .add_data_source(DataSourceConfig::new(SOURCE).target_index(index))
+    });
+    let session = world.session(all_buffers);
+    let buffers = world.service.buffers(session.id);
+    let writers = (0..BUFFERS * WRITERS_EACH).map(|writer| {
+        let mut totals = WriterTotals {
+            writer_id: Some(WriterId(1 + writer as u16)),
+            target_buffer: buffers[writer % BUFFERS].id,
+            thread_name: None,
+            counts: PacketCounts::default(),
+        };
+        totals.counts.packets_begun = 1;
+        totals
+    });
+    *asked.writers.lock() = writers.collect();
+
+    let asked_for = |work: &dyn Fn() -> usize| {
+        let before = asked.times.load(Ordering::Relaxed);
+        let accounts = work();
+        (accounts, asked.times.load(Ordering::Relaxed) - before)
+    };
+    let stats = || session.stats().sequences.len();
+    assert_eq!(asked_for(&stats), (BUFFERS * WRITERS_EACH, 1));
+    let clone = || {
+        let clone = world.begin_clone(CloneSource::Id(session.id), 0);
+        let clone = clone.finish().unwrap();
+        clone.stats().sequences.len()
+    };
+    // A clone keeps the writers that it was made with.
+    assert_eq!(asked_for(&clone), (BUFFERS * WRITERS_EACH, 1));
+    drop(endpoint);
 }
