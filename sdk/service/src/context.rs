@@ -11,6 +11,7 @@ use super::calls::Call;
 use super::central_buffer::CentralBuffer;
 use super::environment::Environment;
 use super::instance::RegisteredDataSource;
+use super::limit_log::LimitCounts;
 use super::pending_flush::{CloneId, FlushOutcome, FlushThen};
 use super::producer_link::ProducerLink;
 use super::timers::{Timer, Timers};
@@ -40,6 +41,8 @@ pub(super) enum Effect {
     Call(Call),
     /// Tells the other sessions that this one changed its state.
     StateChanged(ConcurrentSessionEvent),
+    /// Counts that a producer has reached the limit of instances.
+    InstanceRefused(ProducerId),
     /// Continues a clone after a group of its buffers was flushed.
     CloneFlushed(CloneId, Vec<usize>, FlushOutcome),
     /// Scrapes, without the lock of the service. Then the session continues.
@@ -78,6 +81,7 @@ pub(super) struct ConnectedProducer {
     /// The size of the descriptors of `data_sources`, in bytes.
     pub(super) descriptors_bytes: usize,
     pub(super) trigger_rate: TriggerRate,
+    pub(super) limits: LimitCounts,
 }
 
 impl Context<'_> {

@@ -7,6 +7,7 @@ use super::calls::Calls;
 use super::context::{AfterScrape, ConnectedProducer, Context, Effect};
 use super::environment::Environment;
 use super::instance::Registration;
+use super::limit_log::{LimitReached, ProducerLimit};
 use super::pending_clone::PendingClone;
 use super::pending_flush::{CloneId, FlushOutcome, FlushThen};
 use super::producer_link::RefusedCommits;
@@ -135,6 +136,9 @@ impl Control {
             match effect {
                 Effect::Call(call) => self.calls.note(call),
                 Effect::StateChanged(event) => self.tell_others(&event),
+                Effect::InstanceRefused(producer) => {
+                    self.limit_reached(producer, ProducerLimit::Instances, 1);
+                }
                 Effect::CloneFlushed(clone, group, outcome) => {
                     self.clone_flushed(clone, &group, outcome);
                 }
@@ -185,6 +189,7 @@ impl Control {
     /// The caller must drop the returned value without the lock, as for [`Control::free`].
     #[must_use]
     pub(super) fn producer_disconnected(&mut self, id: ProducerId) -> Option<ConnectedProducer> {
+        self.tell_last_limits(id);
         let producer = self.producers.remove(&id)?;
         let link = Arc::clone(&producer.link);
         self.calls.note_work(
@@ -203,5 +208,48 @@ impl Control {
             }),
         );
         Some(producer)
+    }
+
+    /// Counts that a producer has reached a limit, and tells the environment.
+    pub(super) fn limit_reached(&mut self, id: ProducerId, limit: ProducerLimit, count: u64) {
+        match limit {
+            ProducerLimit::DataSources => self.data_sources_refused += count,
+            ProducerLimit::Triggers => self.triggers_ignored += count,
+            // The session has counted it.
+            ProducerLimit::Instances => {}
+        }
+        let now_ns = self.environment.now_ns();
+        let producer = self.producers.get_mut(&id);
+        let told = producer.and_then(|producer| producer.limits.note(now_ns, limit, count));
+        if let Some(count) = told {
+            self.tell_limit(id, limit, count);
+        }
+    }
+
+    /// Tells the counts of a producer that is about to be removed.
+    fn tell_last_limits(&mut self, id: ProducerId) {
+        for limit in ProducerLimit::ALL {
+            let producer = self.producers.get(&id);
+            let untold = producer.map_or(0, |it| it.limits.untold(limit));
+            if untold > 0 {
+                self.tell_limit(id, limit, untold);
+            }
+        }
+    }
+
+    fn tell_limit(&mut self, id: ProducerId, limit: ProducerLimit, count: u64) {
+        let Some(producer) = self.producers.get(&id) else {
+            return;
+        };
+        let reached = LimitReached {
+            producer: id,
+            producer_name: producer.name.clone(),
+            uid: producer.link.client().uid,
+            limit,
+            count,
+        };
+        let environment = Arc::clone(&self.environment);
+        self.calls
+            .note(Box::new(move || environment.limit_reached(&reached)));
     }
 }

@@ -3,6 +3,7 @@
 use super::context::ConnectedProducer;
 use super::control::Control;
 use super::instance::RegisteredDataSource;
+use super::limit_log::ProducerLimit;
 use tracezero_config::LockdownMode;
 use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError};
 use tracezero_core::ids::ProducerId;
@@ -58,7 +59,7 @@ impl Control {
             return Ok(());
         };
         if producer.data_sources.len() >= DATA_SOURCES_PER_PRODUCER_MAX {
-            self.data_sources_refused += 1;
+            self.limit_reached(producer_id, ProducerLimit::DataSources, 1);
             return Err(TOO_MANY);
         }
         let mut registered = producer.data_sources.iter();
@@ -66,7 +67,7 @@ impl Control {
             return Err(DataSourceError::IdInUse { id: descriptor.id });
         }
         if !producer.makes_room(0, &descriptor) {
-            self.data_sources_refused += 1;
+            self.limit_reached(producer_id, ProducerLimit::DataSources, 1);
             return Err(TOO_MANY);
         }
         self.last_registration.0 += 1;
@@ -104,7 +105,7 @@ impl Control {
         };
         let former_bytes = size_bytes(&producer.data_sources[index].descriptor);
         if !producer.makes_room(former_bytes, &descriptor) {
-            self.data_sources_refused += 1;
+            self.limit_reached(producer_id, ProducerLimit::DataSources, 1);
             return Err(TOO_MANY);
         }
         producer.data_sources[index].descriptor = descriptor;

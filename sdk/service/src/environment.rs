@@ -6,12 +6,13 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use super::limit_log::LimitReached;
 use tracezero_core::clock;
 
 /// A reading of one clock: the id of the clock in a trace, and nanoseconds.
 pub(crate) type ClockReading = (u32, u64);
 
-/// Clocks, random numbers and the user of the service.
+/// Clocks, random numbers, the user and the log of the service.
 pub trait Environment: Send + Sync {
     /// Returns the time on the trace clock, which also drives all timers.
     fn now_ns(&self) -> u64;
@@ -27,6 +28,12 @@ pub trait Environment: Send + Sync {
 
     /// Returns the user that the service runs as.
     fn uid(&self) -> u32;
+
+    /// Notes in a log that a producer has reached a limit. The service holds no lock during the call.
+    /// It calls this once a minute for each limit of a producer, and when the producer disconnects.
+    fn limit_reached(&self, reached: &LimitReached) {
+        let _ = reached;
+    }
 
     /// Returns a number from 0 up to but excluding 1.
     fn random_fraction(&self) -> f64 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::context::Context;
+use super::context::{Context, Effect};
 use super::instance::{Instance, InstanceState, RegisteredDataSource};
 use super::lifecycle_events::{DataSourceName, Event};
 use super::phase::Phase;
@@ -81,6 +81,7 @@ impl TracingSession {
                 (self.extension_descriptors).admits(&descriptor.extension_descriptors);
             if self.instances.len() >= INSTANCES_PER_SESSION_MAX || !admits_schema {
                 self.instances_refused += 1;
+                (context.effects).push(Effect::InstanceRefused(producer_id));
                 continue;
             }
             context.last_instance.0 += 1;

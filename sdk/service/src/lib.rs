@@ -42,7 +42,8 @@ mod trace_output; // the file that a trace is streamed into
 mod read_positions; // how far sequences were read, for a recovery
 mod trace_reader; // reads the buffers of a session as a trace
 // State: what exists, and what is to be done.
-mod environment; // clocks and random numbers
+mod limit_log; // which producers have reached a limit, for a log
+mod environment; // clocks, random numbers and the log
 mod error; // why a session cannot start or cannot be cloned
 mod recording; // a configuration with target buffers resolved and patterns compiled
 mod trigger_history; // triggers that were hit
@@ -88,6 +89,7 @@ pub use self::environment::{Environment, Machine};
 pub use self::error::{Refusal, SessionError};
 pub use self::lent_memory::LentMemory;
 pub use self::lifecycle::SessionRequest;
+pub use self::limit_log::{LimitReached, ProducerLimit};
 pub use self::packet_framer::{ReadCounts, SERVICE_SEQUENCE_ID, read_as_trace};
 pub use self::pending_clone::{CloneRequest, CloneSource};
 pub use self::pending_flush::FlushOutcome;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::calls::CallWait;
 use super::context::ConnectedProducer;
 use super::lent_memory::LentMemory;
+use super::limit_log::LimitCounts;
 use super::producer_link::ProducerLink;
 use super::service::Service;
 use super::trace_buffer::ClientIdentity;
@@ -57,6 +58,7 @@ impl Service {
                     data_sources: Vec::new(),
                     descriptors_bytes: 0,
                     trigger_rate: TriggerRate::default(),
+                    limits: LimitCounts::default(),
                 },
             );
             Some(ProducerEndpoint::new(id, Arc::clone(self), link))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::context::Context;
 use super::control::Control;
+use super::limit_log::ProducerLimit;
 use super::phase::Phase;
 use super::timers::Timer;
 use super::tracing_session::TracingSession;
@@ -47,7 +48,9 @@ impl Control {
             false => 0,
         };
         let (heard, unheard) = names.split_at(names.len().min(heard_max));
-        self.triggers_ignored += unheard.len() as u64;
+        if !unheard.is_empty() {
+            self.limit_reached(producer_id, ProducerLimit::Triggers, unheard.len() as u64);
+        }
         for name in heard {
             self.activate_trigger(producer_id, now_ns, name);
         }
@@ -55,8 +58,7 @@ impl Control {
 
     fn activate_trigger(&mut self, producer: ProducerId, now_ns: u64, name: &str) {
         if name.len() > NAME_MAX_BYTES {
-            self.triggers_ignored += 1;
-            return;
+            return self.limit_reached(producer, ProducerLimit::Triggers, 1);
         }
         let count = self.triggers.count(now_ns, name);
         let mut was_taken = false;
@@ -68,7 +70,9 @@ impl Control {
                 TriggerOutcome::Ignored => ignored += 1,
             }
         });
-        self.triggers_ignored += ignored;
+        if ignored > 0 {
+            self.limit_reached(producer, ProducerLimit::Triggers, ignored);
+        }
         if was_taken {
             self.triggers.note(now_ns, name);
         }

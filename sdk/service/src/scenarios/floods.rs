@@ -167,6 +167,9 @@ fn a_session_has_a_limited_number_of_instances() {
     let stats = session.stats();
     assert_eq!(stats.data_sources_seen, INSTANCES_MAX as u64);
     assert_eq!(stats.instances_refused, DATA_SOURCES_MAX as u64);
+    let lines = world.log();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains(": 1 instances not set up"), "{lines:?}");
     let summary = |world: &World| world.service.service_state(0).sessions[0].instance_count;
     assert_eq!(summary(&world), INSTANCES_MAX);
     // When some are gone, there is room for others.
@@ -228,4 +231,44 @@ fn answers_to_nothing_change_nothing() {
     assert!(flushes.iter().all(|outcome| outcome.lock().is_some()));
     honest.endpoint.notify_started(instance);
     assert!(session.read().events().contains(&STARTED));
+}
+
+#[test]
+fn log_has_one_line_for_each_limit_of_a_producer_and_minute() {
+    let world = World::new();
+    let name = "a\nproducer\u{1b}[2J";
+    let producer = world.producer(name);
+    let too_large = described(0, 5 << 20);
+    let flood = || {
+        for _ in 0..1000 {
+            let _ = producer.endpoint.register_data_source(too_large.clone());
+            producer.endpoint.activate_triggers(&["go"]);
+        }
+    };
+    let line = |count, refused| {
+        let name = r#""a\nproducer\u{1b}[2J""#;
+        format!("producer 1 {name} of user 1000: {count} {refused}, because a limit was reached")
+    };
+    flood();
+    let first = [line(1, "data sources refused"), line(1, "triggers ignored")];
+    assert_eq!(world.log(), first);
+    world.advance_ms(59_000);
+    flood();
+    assert!(world.log().is_empty());
+    world.advance_ms(1000);
+    flood();
+    // A hundred triggers in each second are not ignored.
+    let next = [
+        line(2000, "data sources refused"),
+        line(1800, "triggers ignored"),
+    ];
+    assert_eq!(world.log(), next);
+    drop(producer);
+    let last = [
+        line(999, "data sources refused"),
+        line(899, "triggers ignored"),
+    ];
+    assert_eq!(world.log(), last);
+    drop(world.producer("next"));
+    assert!(world.log().is_empty());
 }

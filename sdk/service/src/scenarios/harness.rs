@@ -9,9 +9,9 @@ use protozero::HeapBuffered;
 
 use crate::trace_buffer::ClientIdentity;
 use crate::{
-    CloneRequest, CloneSource, Environment, FlushOutcome, LentMemory, Limits, ProducerEndpoint,
-    ReceivedTrigger, Recording, Service, SessionError, SessionOwner, SessionRequest, State,
-    TraceOutput, TraceStats,
+    CloneRequest, CloneSource, Environment, FlushOutcome, LentMemory, LimitReached, Limits,
+    ProducerEndpoint, ReceivedTrigger, Recording, Service, SessionError, SessionOwner,
+    SessionRequest, State, TraceOutput, TraceStats,
 };
 use tracezero::TraceConfig;
 use tracezero_config::{ConfigError, LocalChoices};
@@ -78,6 +78,8 @@ struct TestMachine {
     /// The fractions that are returned next, in place of random ones.
     fractions: Mutex<VecDeque<f64>>,
     bits: Mutex<u64>,
+    /// The lines of the log.
+    log: Mutex<Vec<String>>,
 }
 
 impl Environment for TestMachine {
@@ -104,6 +106,10 @@ impl Environment for TestMachine {
         bits.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
+    fn limit_reached(&self, reached: &LimitReached) {
+        self.log.lock().push(reached.to_string());
+    }
+
     fn random_fraction(&self) -> f64 {
         self.fractions.lock().pop_front().unwrap_or(0.5)
     }
@@ -120,6 +126,7 @@ impl World {
             drift_ns: Mutex::default(),
             fractions: Mutex::default(),
             bits: Mutex::default(),
+            log: Mutex::default(),
         });
         Self {
             service: Service::new(Arc::clone(&machine) as Arc<dyn Environment>, limits),
@@ -147,6 +154,11 @@ impl World {
     /// Sets the next random fractions.
     pub(super) fn set_chance(&self, fractions: &[f64]) {
         self.machine.fractions.lock().extend(fractions);
+    }
+
+    /// Returns the lines of the log since this was last called.
+    pub(super) fn log(&self) -> Vec<String> {
+        std::mem::take(&mut self.machine.log.lock())
     }
 
     /// Connects a producer of user 1000.
