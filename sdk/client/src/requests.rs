@@ -146,6 +146,6 @@ impl Requests {
 
     fn send(&mut self, request_id: u64, body: Body<'_>) {
         let frame = Frame { request_id, body };
-        self.socket.queue(|stream| frame.append_to(stream));
+        self.socket.queue().push(|stream| frame.append_to(stream));
     }
 }

@@ -31,6 +31,9 @@ pub struct DataSourceDescriptor {
     pub extension_descriptors: Arc<[u8]>,
     /// The categories that it declares. A session may also choose categories that are not declared.
     pub categories: Vec<CategoryDescriptor>,
+    /// The serialized `DataSourceDescriptor` that a producer of another process has sent, with fields
+    /// that this version does not know. Empty for a producer of this process.
+    pub encoded: Arc<[u8]>,
 }
 
 /// The declaration of a category of track events.

@@ -5,6 +5,8 @@
 //!  wire            frames: requests and replies
 //!  frame           where frames begin and end in a stream of bytes
 //!  socket          the stream, which may carry a descriptor with a frame
+//!  send_queue      what waits until the stream has room
+//!  listener        takes connections
 //!  address         where the daemon listens
 //! ```
 //!
@@ -13,8 +15,10 @@
 
 pub mod address;
 pub mod frame;
+pub mod listener;
 pub mod producer_port;
 #[doc(hidden)]
 pub mod protos;
+pub mod send_queue;
 pub mod socket;
 pub mod wire;

@@ -15,6 +15,7 @@ use rustix::net::{
 
 use crate::address::Address;
 use crate::frame::{FrameReader, FrameTooLong};
+use crate::send_queue::SendQueue;
 
 /// The longest wait for an address of a network to answer.
 const NETWORK_LIMIT: Duration = Duration::from_secs(5);
@@ -28,10 +29,8 @@ pub struct Socket {
     fd: Arc<OwnedFd>,
     frames: FrameReader,
     descriptor: Option<OwnedFd>,
-    /// Bytes that the socket had no room for.
-    unsent: Vec<u8>,
-    /// The number of bytes at the begin of `unsent` that are sent.
-    sent_bytes: usize,
+    /// What the socket had no room for.
+    unsent: SendQueue,
 }
 
 /// What became of an attempt to receive.
@@ -50,6 +49,8 @@ pub enum Received {
 pub struct Peer {
     /// The user id.
     pub uid: u32,
+    /// The process id, in the namespace of this process; `None` if the process is in another one.
+    pub pid: Option<u32>,
 }
 
 impl Socket {
@@ -93,8 +94,7 @@ impl Socket {
             fd: Arc::new(fd),
             frames: FrameReader::new(),
             descriptor: None,
-            unsent: Vec::new(),
-            sent_bytes: 0,
+            unsent: SendQueue::default(),
         }
     }
 
@@ -113,6 +113,9 @@ impl Socket {
         let credentials = net::sockopt::socket_peercred(&self.fd)?;
         Ok(Peer {
             uid: credentials.uid.as_raw(),
+            pid: u32::try_from(credentials.pid.as_raw_pid())
+                .ok()
+                .filter(|pid| *pid > 0),
         })
     }
 
@@ -167,44 +170,35 @@ impl Socket {
         self.descriptor.take()
     }
 
-    /// Queues bytes: `append` appends them. [`send`](Self::send) sends them.
-    pub fn queue(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
-        append(&mut self.unsent);
+    /// Returns the queue of what is to be sent. [`send`](Self::send) sends it.
+    pub fn queue(&mut self) -> &mut SendQueue {
+        &mut self.unsent
     }
 
-    /// Sends what is queued, as far as the socket has room. Returns true if nothing is left.
+    /// Returns the number of bytes that are queued and not sent.
+    #[must_use]
+    pub fn unsent_bytes(&self) -> usize {
+        self.unsent.len_bytes()
+    }
+
+    /// Sends what waits, as far as the socket has room. Returns true if nothing is left.
     ///
     /// # Errors
     ///
     /// If the connection has failed.
     pub fn send(&mut self) -> io::Result<bool> {
-        while let Some(rest) = self.unsent.get(self.sent_bytes..)
-            && !rest.is_empty()
-        {
-            match self.send_some(rest, None) {
+        while !self.unsent.is_empty() {
+            let (bytes, descriptor) = self.unsent.next();
+            match self.send_some(bytes, descriptor) {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(false),
-                sent => self.sent_bytes += sent?,
+                sent => {
+                    let sent = sent?;
+                    self.unsent.sent(sent);
+                }
             }
         }
-        self.unsent.clear();
-        self.sent_bytes = 0;
         Ok(true)
-    }
-
-    /// Sends bytes, the first of which carries a descriptor. Nothing may be queued.
-    ///
-    /// # Errors
-    ///
-    /// If the connection has failed, or has no room.
-    pub fn send_with_descriptor(
-        &mut self,
-        bytes: &[u8],
-        descriptor: BorrowedFd<'_>,
-    ) -> io::Result<()> {
-        let sent = self.send_some(bytes, Some(descriptor))?;
-        self.unsent.extend_from_slice(&bytes[sent..]);
-        Ok(())
     }
 
     fn send_some(
@@ -220,12 +214,6 @@ impl Socket {
         }
         let slices = [IoSlice::new(bytes)];
         net::sendmsg(&self.fd, &slices, &mut ancillary, SendFlags::NOSIGNAL)
-    }
-
-    /// Returns the number of bytes that are queued and not sent.
-    #[must_use]
-    pub fn unsent_bytes(&self) -> usize {
-        self.unsent.len() - self.sent_bytes
     }
 }
 
@@ -255,7 +243,8 @@ mod tests {
         const FRAMES: usize = 100;
         let [mut one, mut other] = pair();
         for number in 0..FRAMES {
-            one.queue(|out| append_frame(out, &vec![number as u8; 100_000]));
+            one.queue()
+                .push(|out| append_frame(out, &vec![number as u8; 100_000]));
         }
         let mut number = 0;
         loop {
@@ -278,9 +267,10 @@ mod tests {
     fn a_descriptor_comes_with_its_frame() {
         let [mut one, mut other] = pair();
         let file = std::fs::File::open("/dev/null").unwrap();
-        let mut frame = Vec::new();
-        append_frame(&mut frame, b"with a file");
-        one.send_with_descriptor(&frame, file.as_fd()).unwrap();
+        one.queue().push_with_descriptor(file.into(), |out| {
+            append_frame(out, b"with a file");
+        });
+        assert!(one.send().unwrap());
         assert_eq!(other.receive().unwrap(), Received::Bytes);
         assert_eq!(other.next_frame().unwrap(), Some(&b"with a file"[..]));
         assert!(other.take_descriptor().is_some());
@@ -288,9 +278,12 @@ mod tests {
     }
 
     #[test]
-    fn the_peer_is_the_own_user() {
+    fn the_peer_is_the_own_process() {
         let [one, _other] = pair();
-        let own = rustix::process::getuid().as_raw();
-        assert_eq!(one.peer().unwrap(), Peer { uid: own });
+        let own = Peer {
+            uid: rustix::process::getuid().as_raw(),
+            pid: Some(std::process::id()),
+        };
+        assert_eq!(one.peer().unwrap(), own);
     }
 }

@@ -104,6 +104,7 @@ impl DataSourceState {
             clears_incremental_state: true,
             extension_descriptors: Arc::from(self.descriptors),
             categories: Vec::new(),
+            encoded: Arc::default(),
         };
         if let Some(switches) = self.switches {
             switches.describe(&mut descriptor);

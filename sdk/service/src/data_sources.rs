@@ -31,6 +31,7 @@ fn size_bytes(descriptor: &DataSourceDescriptor) -> usize {
     size_of_val(descriptor)
         + descriptor.name.len()
         + descriptor.extension_descriptors.len()
+        + descriptor.encoded.len()
         + categories.sum::<usize>()
 }
 

@@ -79,7 +79,10 @@ fn frames_that_cannot_be_read_end_the_connection() {
     assert_eq!(garbage, "the daemon sends frames that are malformed");
     let too_long = reason_after(|connection| {
         let bytes = 200_000_u32.to_le_bytes();
-        connection.socket.queue(|out| out.extend_from_slice(&bytes));
+        connection
+            .socket
+            .queue()
+            .push(|out| out.extend_from_slice(&bytes));
         connection.socket.send().unwrap();
     });
     assert!(too_long.contains("200000 bytes"), "{too_long}");

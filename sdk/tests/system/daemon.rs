@@ -187,7 +187,7 @@ impl Connection {
 
     pub fn send(&mut self, request_id: u64, body: Body<'_>) {
         let frame = Frame { request_id, body };
-        self.socket.queue(|stream| frame.append_to(stream));
+        self.socket.queue().push(|stream| frame.append_to(stream));
         // The producer may have gone.
         let _ = self.socket.send();
     }
@@ -214,14 +214,20 @@ impl Connection {
     /// Sends a command.
     pub fn command(&mut self, command: &[u8]) {
         let frame = self.command_frame(command);
-        self.socket.queue(|stream| stream.extend_from_slice(&frame));
+        self.socket
+            .queue()
+            .push(|stream| stream.extend_from_slice(&frame));
         let _ = self.socket.send();
     }
 
     /// Sends a command with a descriptor.
     pub fn command_with(&mut self, command: &[u8], fd: BorrowedFd<'_>) -> io::Result<()> {
         let frame = self.command_frame(command);
-        self.socket.send_with_descriptor(&frame, fd)
+        let fd = fd.try_clone_to_owned()?;
+        self.socket
+            .queue()
+            .push_with_descriptor(fd, |out| out.extend_from_slice(&frame));
+        self.socket.send().map(drop)
     }
 
     /// Gives shared memory.
@@ -233,7 +239,9 @@ impl Connection {
 
     /// Sends a frame of any bytes.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
-        self.socket.queue(|stream| append_frame(stream, bytes));
+        self.socket
+            .queue()
+            .push(|stream| append_frame(stream, bytes));
         let _ = self.socket.send();
     }
 }

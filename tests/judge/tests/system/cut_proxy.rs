@@ -2,7 +2,6 @@
 //! connection after one of them.
 
 use std::io;
-use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -161,12 +160,10 @@ impl Connection<'_> {
         };
         let to = &mut self.sockets[1 - side];
         match descriptor {
-            Some(descriptor) => {
-                // The descriptor goes with the first byte, which is sent at once.
-                while !to.send()? {}
-                to.send_with_descriptor(&bytes, descriptor.as_fd())?;
-            }
-            None => to.queue(|out| out.extend_from_slice(&bytes)),
+            Some(descriptor) => to
+                .queue()
+                .push_with_descriptor(descriptor, |out| out.extend_from_slice(&bytes)),
+            None => to.queue().push(|out| out.extend_from_slice(&bytes)),
         }
         // A cut comes behind the whole frame.
         while !to.send()? {

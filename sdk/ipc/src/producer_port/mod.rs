@@ -1,4 +1,5 @@
-//! The messages of producers and their daemon.
+//! The messages of producers and their daemon: as a producer encodes and decodes them here, and as
+//! the daemon does in `daemon_side`.
 
 use std::fmt;
 
@@ -22,6 +23,13 @@ use crate::protos::{
     UnregisterDataSourceRequest, UnregisterTraceWriterRequest, UpdateDataSourceRequest,
 };
 use crate::wire::BoundService;
+
+mod daemon_side;
+
+pub use self::daemon_side::{
+    Commit, InitializeReply, ReceivedIntroduction, Request, TraceWriter, clear_incremental_state,
+    flush, initialized, set_up, set_up_tracing, start, stop,
+};
 
 /// The name of the service.
 pub const SERVICE: &str = "ProducerPort";
@@ -51,11 +59,13 @@ pub enum Method {
     NotifyDataSourceStarted,
     NotifyDataSourceStopped,
     ActivateTriggers,
+    Sync,
     UpdateDataSource,
 }
 
 impl Method {
-    const ALL: [Self; 11] = [
+    /// All methods, in the order of the numbers that Perfetto's daemon gives them.
+    pub const ALL: [Self; 12] = [
         Self::InitializeConnection,
         Self::RegisterDataSource,
         Self::UnregisterDataSource,
@@ -66,6 +76,7 @@ impl Method {
         Self::NotifyDataSourceStarted,
         Self::NotifyDataSourceStopped,
         Self::ActivateTriggers,
+        Self::Sync,
         Self::UpdateDataSource,
     ];
 
@@ -91,8 +102,23 @@ impl Method {
             Self::NotifyDataSourceStarted => "NotifyDataSourceStarted",
             Self::NotifyDataSourceStopped => "NotifyDataSourceStopped",
             Self::ActivateTriggers => "ActivateTriggers",
+            Self::Sync => "Sync",
             Self::UpdateDataSource => "UpdateDataSource",
         }
+    }
+
+    /// Returns the number that Perfetto's daemon gives the method. Clients take the numbers from the
+    /// reply to their bind.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self as u32 + 1
+    }
+
+    /// Returns the method with this [`number`](Self::number), if there is one.
+    #[must_use]
+    pub fn of_number(number: u32) -> Option<Self> {
+        let index = number.checked_sub(1)?;
+        Self::ALL.get(index as usize).copied()
     }
 }
 
@@ -531,6 +557,7 @@ mod tests {
     fn methods_have_the_numbers_that_the_daemon_gives() {
         let methods = Methods::new(&bound("UpdateDataSource")).unwrap();
         assert_eq!(methods.id(Method::CommitData), Some(4));
+        assert_eq!(methods.id(Method::Sync), Some(Method::Sync.number()));
         assert_eq!(methods.id(Method::UpdateDataSource), None);
         let error = Methods::new(&bound("CommitData")).unwrap_err();
         assert_eq!(error, MissingMethod("CommitData"));

@@ -1,0 +1,224 @@
+//! Takes connections at an address.
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, chown};
+use std::path::Path;
+
+use rustix::fs::{Mode, fchmod};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+
+use crate::address::Address;
+use crate::socket::Socket;
+
+/// The number of connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// Who may connect to a socket that has a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permissions {
+    /// The permission bits, such as `0o600`.
+    pub mode: u32,
+    /// The group of the socket; `None` for that of this process.
+    pub gid: Option<u32>,
+}
+
+/// A socket that takes connections. If it has a path, dropping it removes the path.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    address: Address,
+    /// The device and number of the file at the path, if the socket has one.
+    file: Option<(u64, u64)>,
+}
+
+impl Listener {
+    /// Listens at `address`. A socket that has a path never has more than these permissions, not
+    /// even for a moment.
+    ///
+    /// Replaces a socket that nobody listens on, which a process has left behind.
+    ///
+    /// # Errors
+    ///
+    /// If somebody listens there already, if something else than a socket is at the path, or if the
+    /// system refuses.
+    pub fn bind(address: &Address, permissions: Permissions) -> io::Result<Self> {
+        let (fd, file) = match address {
+            Address::Network(address) => {
+                let listener = TcpListener::bind(address.as_str())?;
+                listener.set_nonblocking(true)?;
+                (listener.into(), None)
+            }
+            Address::Path(path) => {
+                remove_left_behind(address, path)?;
+                let fd = Self::bind_unix(address, permissions)?;
+                let metadata = fs::symlink_metadata(path)?;
+                (fd, Some((metadata.dev(), metadata.ino())))
+            }
+            Address::Abstract(_) => (Self::bind_unix(address, permissions)?, None),
+        };
+        Ok(Self {
+            fd,
+            address: address.clone(),
+            file,
+        })
+    }
+
+    fn bind_unix(address: &Address, permissions: Permissions) -> io::Result<OwnedFd> {
+        let unix = address.to_unix().ok_or(Errno::AFNOSUPPORT)??;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // The file gets the bits of the socket. Nobody may connect before it has its group.
+        fchmod(&fd, Mode::empty())?;
+        net::bind(&fd, &unix)?;
+        net::listen(&fd, BACKLOG)?;
+        if let Address::Path(path) = address {
+            if permissions.gid.is_some() {
+                chown(path, None, permissions.gid)?;
+            }
+            fs::set_permissions(path, fs::Permissions::from_mode(permissions.mode))?;
+        }
+        Ok(fd)
+    }
+
+    /// Returns the address.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Accepts a connection; `None` if nobody waits.
+    ///
+    /// # Errors
+    ///
+    /// If the process or the system has too many descriptors, or the peer has gone.
+    pub fn accept(&self) -> io::Result<Option<Socket>> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        loop {
+            match net::accept_with(&self.fd, flags) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                accepted => return Ok(Some(Socket::of_stream(accepted?))),
+            }
+        }
+    }
+}
+
+/// Removes the socket of a process that has not removed it.
+fn remove_left_behind(address: &Address, path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => {}
+        // Binding fails, because something else is there.
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    match Socket::connect(address) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        // It listens, whoever may connect to it.
+        Ok(_) | Err(_) => Err(io::ErrorKind::AddrInUse.into()),
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let Address::Path(path) = &self.address else {
+            return;
+        };
+        // Another process may listen at the path by now.
+        let is_own =
+            fs::symlink_metadata(path).is_ok_and(|it| Some((it.dev(), it.ino())) == self.file);
+        if is_own {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: Permissions = Permissions {
+        mode: 0o600,
+        gid: None,
+    };
+
+    /// A path that no other test has, in a folder that is removed.
+    struct Place(std::path::PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("ipc-{}-{name}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+
+        fn address(&self) -> Address {
+            Address::Path(self.0.join("socket"))
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_socket_has_its_permissions_and_goes_with_its_listener() {
+        let place = Place::new("permissions");
+        let path = place.0.join("socket");
+        let listener = Listener::bind(&place.address(), OWN).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(listener.accept().unwrap().is_none());
+        let _client = Socket::connect(&place.address()).unwrap();
+        assert!(listener.accept().unwrap().is_some());
+        drop(listener);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_that_somebody_listens_on_is_not_replaced() {
+        let place = Place::new("in-use");
+        let listener = Listener::bind(&place.address(), OWN).unwrap();
+        let error = Listener::bind(&place.address(), OWN).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(Socket::connect(&place.address()).is_ok());
+        drop(listener);
+    }
+
+    #[test]
+    fn a_socket_that_was_left_behind_is_replaced_and_other_files_are_not() {
+        let place = Place::new("left");
+        let path = place.0.join("socket");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        drop(Listener::bind(&place.address(), OWN).unwrap());
+        fs::write(&path, "a file").unwrap();
+        let error = Listener::bind(&place.address(), OWN).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(fs::read(&path).unwrap(), b"a file");
+    }
+
+    #[test]
+    fn a_listener_leaves_the_socket_of_another_one() {
+        let place = Place::new("replaced");
+        let path = place.0.join("socket");
+        let old = Listener::bind(&place.address(), OWN).unwrap();
+        fs::remove_file(&path).unwrap();
+        let new = Listener::bind(&place.address(), OWN).unwrap();
+        drop(old);
+        assert!(path.exists());
+        drop(new);
+    }
+}
