@@ -9,10 +9,13 @@ use std::time::Duration;
 use crate::commit::RingProgress;
 use crate::ids::{BufferId, FlushId, InstanceId, SessionId, WriterId};
 
+/// The maximum size of the name of a producer, a data source or a trigger, in bytes.
+pub const NAME_MAX_BYTES: usize = 256;
+
 /// A data source that a producer offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataSourceDescriptor {
-    /// The name by which configurations choose the data source.
+    /// The name by which configurations choose the data source: 1 to [`NAME_MAX_BYTES`] bytes.
     pub name: String,
     /// An id that is unique within the producer, so that the data source can be
     /// [updated](ServiceControl::update_data_source); 0 if that is not needed.
@@ -72,6 +75,13 @@ pub enum DataSourceError {
         /// The maximum size of all their descriptors, in bytes.
         bytes_max: usize,
     },
+    /// The name of the data source is empty or too long. Choose another name.
+    WrongName {
+        /// The size of the name in bytes.
+        bytes: usize,
+        /// The maximum size of a name in bytes: [`NAME_MAX_BYTES`].
+        bytes_max: usize,
+    },
 }
 
 impl fmt::Display for DataSourceError {
@@ -94,6 +104,11 @@ impl fmt::Display for DataSourceError {
                 f,
                 "a producer may offer {count_max} data sources with {bytes_max} bytes of descriptors; \
                  unregister some, or shorten their schemas and categories"
+            ),
+            Self::WrongName { bytes, bytes_max } => write!(
+                f,
+                "the name of a data source has 1 to {bytes_max} bytes, and this one has {bytes}; choose \
+                 another"
             ),
         }
     }
@@ -263,7 +278,7 @@ pub trait ServiceControl: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`DataSourceError::IdInUse`], [`DataSourceError::TooMany`].
+    /// [`DataSourceError::WrongName`], [`DataSourceError::IdInUse`], [`DataSourceError::TooMany`].
     fn register_data_source(&self, descriptor: DataSourceDescriptor)
     -> Result<(), DataSourceError>;
 
@@ -273,7 +288,7 @@ pub trait ServiceControl: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`DataSourceError::IdInUse`], [`DataSourceError::TooMany`].
+    /// [`DataSourceError::WrongName`], [`DataSourceError::IdInUse`], [`DataSourceError::TooMany`].
     fn offer_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError>;
 
     /// Makes the calls to [`Producer`]s that are pending. If another thread is making them, waits
@@ -285,7 +300,7 @@ pub trait ServiceControl: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`DataSourceError::Unknown`], [`DataSourceError::TooMany`].
+    /// [`DataSourceError::WrongName`], [`DataSourceError::Unknown`], [`DataSourceError::TooMany`].
     fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError>;
 
     /// Unregisters all data sources with this name, and ends their instances.
@@ -300,7 +315,8 @@ pub trait ServiceControl: Send + Sync {
     /// Answers [`Producer::flush`], for this flush and all earlier ones.
     fn acknowledge_flush(&self, flush: FlushId);
 
-    /// Activates the triggers with these names, in all sessions that have them.
+    /// Activates the triggers with these names, in all sessions that have them. A name of more than
+    /// [`NAME_MAX_BYTES`] is ignored.
     fn activate_triggers(&self, names: &[&str]);
 }
 

@@ -8,7 +8,7 @@ use crate::active_slots::{ActiveSlots, SLOTS_STRIDE};
 use crate::instance::AnyInstance;
 use crate::setup::Setup;
 use crate::switches::Switches;
-use tracezero_core::coordination::DataSourceDescriptor;
+use tracezero_core::coordination::{DataSourceDescriptor, NAME_MAX_BYTES};
 
 /// False under `cfg(tracezero_off)`: the compiler then removes all code that depends on it.
 pub const ENABLED: bool = !cfg!(tracezero_off);
@@ -56,6 +56,11 @@ impl DataSourceState {
     }
 
     pub(super) const fn new(name: &'static str, descriptors: &'static [u8], set_up: SetUp) -> Self {
+        // A trace point could not report it.
+        assert!(
+            !name.is_empty() && name.len() <= NAME_MAX_BYTES,
+            "the name of a data source must have 1 to 256 bytes"
+        );
         Self {
             name,
             is_settled: AtomicBool::new(false),
@@ -118,5 +123,27 @@ impl fmt::Debug for DataSourceState {
         f.debug_struct("DataSourceState")
             .field("name", &self.name)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic;
+
+    use super::*;
+
+    #[test]
+    fn names_have_1_to_256_bytes() {
+        let is_accepted = |bytes| {
+            // A data source has a name for as long as the process runs.
+            let name: &'static str = "n".repeat(bytes).leak();
+            let made =
+                panic::catch_unwind(|| DataSourceState::new(name, &[], |_| None).name().len());
+            made.is_ok_and(|len| len == bytes)
+        };
+        assert_eq!(
+            [0, 1, 256, 257].map(is_accepted),
+            [false, true, true, false]
+        );
     }
 }

@@ -324,7 +324,7 @@ pub(super) fn service(realm: Realm) -> Option<Arc<dyn ServiceControl>> {
 
 pub(super) fn offer(service: &dyn ServiceControl, data_source: &DataSourceState) {
     // The service counts data sources that are too many (`TraceStats::data_sources_refused`), and the
-    // report of a session that asks for one warns that nobody offers it.
+    // report of a session that asks for one warns that nobody offers it. Wrong names do not compile.
     let offered = service.offer_data_source(data_source.descriptor());
     debug_assert!(
         matches!(offered, Ok(()) | Err(DataSourceError::TooMany { .. })),

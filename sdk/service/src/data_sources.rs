@@ -5,7 +5,7 @@ use super::control::Control;
 use super::instance::RegisteredDataSource;
 use super::limit_log::ProducerLimit;
 use tracezero_config::LockdownMode;
-use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError};
+use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError, NAME_MAX_BYTES};
 use tracezero_core::ids::ProducerId;
 
 /// The maximum number of data sources that a producer may offer at once.
@@ -56,6 +56,7 @@ impl Control {
         producer_id: ProducerId,
         descriptor: DataSourceDescriptor,
     ) -> Result<(), DataSourceError> {
+        self.check_data_source_name(producer_id, &descriptor)?;
         let Some(producer) = self.producers.get_mut(&producer_id) else {
             return Ok(());
         };
@@ -89,6 +90,7 @@ impl Control {
         producer_id: ProducerId,
         descriptor: DataSourceDescriptor,
     ) -> Result<(), DataSourceError> {
+        self.check_data_source_name(producer_id, &descriptor)?;
         let producer = self.producers.get_mut(&producer_id);
         let known = producer.and_then(|producer| {
             let index = producer.data_sources.iter().position(|other| {
@@ -111,6 +113,24 @@ impl Control {
         }
         producer.data_sources[index].descriptor = descriptor;
         Ok(())
+    }
+
+    /// Refuses the name of a data source that is empty or too long. The service keeps names, and
+    /// hands them to owners, logs and traces.
+    fn check_data_source_name(
+        &mut self,
+        producer: ProducerId,
+        descriptor: &DataSourceDescriptor,
+    ) -> Result<(), DataSourceError> {
+        let bytes = descriptor.name.len();
+        if (1..=NAME_MAX_BYTES).contains(&bytes) {
+            return Ok(());
+        }
+        self.limit_reached(producer, ProducerLimit::DataSources, 1);
+        Err(DataSourceError::WrongName {
+            bytes,
+            bytes_max: NAME_MAX_BYTES,
+        })
     }
 
     pub(super) fn unregister_data_source(&mut self, producer_id: ProducerId, name: &str) {

@@ -9,13 +9,13 @@ use tracezero_core::ids::ProducerId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProducerLimit {
-    /// The number of its data sources, or the size of their descriptors:
+    /// The number of its data sources, the size of their descriptors, or the size of a name:
     /// [`TraceStats::data_sources_refused`](crate::TraceStats::data_sources_refused).
     DataSources,
     /// The number of instances in a session, or the size of their schemas:
     /// [`TraceStats::instances_refused`](crate::TraceStats::instances_refused).
     Instances,
-    /// The rate and the number of triggers:
+    /// The rate and the number of triggers, or the size of a name:
     /// [`TraceStats::triggers_ignored`](crate::TraceStats::triggers_ignored).
     Triggers,
 }
@@ -31,7 +31,7 @@ impl ProducerLimit {
 pub struct LimitReached {
     /// The producer.
     pub producer: ProducerId,
-    /// The name of the producer, which it has chosen.
+    /// The name of the producer, which it has chosen; at most 256 bytes.
     pub producer_name: String,
     /// The user that it runs as; `None` if unknown.
     pub uid: Option<u32>,

@@ -14,7 +14,7 @@ use super::trace_buffer::ClientIdentity;
 use super::trigger_history::TriggerRate;
 use tracezero_core::commit::{CommitRequest, LossCount, ServiceEndpoint};
 use tracezero_core::coordination::{
-    DataSourceDescriptor, DataSourceError, Producer, ServiceControl,
+    DataSourceDescriptor, DataSourceError, NAME_MAX_BYTES, Producer, ServiceControl,
 };
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, ProducerId, WriterId};
 
@@ -34,7 +34,8 @@ impl fmt::Debug for ProducerEndpoint {
 }
 
 impl Service {
-    /// Connects a producer. Returns `None` if its user is locked out.
+    /// Connects a producer. Returns `None` if its user is locked out. Of a name with more than
+    /// [`NAME_MAX_BYTES`], only the begin counts, up to that size.
     pub fn connect_producer(
         self: &Arc<Self>,
         name: &str,
@@ -42,6 +43,7 @@ impl Service {
         memory: impl Into<LentMemory>,
         calls_to: Arc<dyn Producer>,
     ) -> Option<ProducerEndpoint> {
+        let name = &name[..name.floor_char_boundary(NAME_MAX_BYTES)];
         self.with(|control| {
             if control.only_uid.is_some_and(|uid| client.uid != Some(uid)) {
                 return None;

@@ -10,13 +10,11 @@ use super::timers::Timer;
 use super::tracing_session::TracingSession;
 use super::trigger_history::{HITS_KEPT_MAX, ReceivedTrigger};
 use tracezero_config::TriggerMode;
+use tracezero_core::coordination::NAME_MAX_BYTES;
 use tracezero_core::ids::ProducerId;
 
 /// The maximum number of triggers that one call activates.
 const TRIGGERS_PER_CALL_MAX: usize = 64;
-
-/// The maximum size of a trigger's name, in bytes.
-const NAME_MAX_BYTES: usize = 256;
 
 /// The maximum number of triggers of a session that wait to be in a trace, and the maximum number of
 /// those that wait to ask for a clone.

@@ -83,7 +83,8 @@ use local::LocalState;
 /// A panic ends the callback, which then counts as done. After a panic in `on_setup`, the session
 /// has no instance.
 pub trait DataSource: Sized + Send + Sync + 'static {
-    /// The data source's name in configurations, for instance `com.example.gpu`.
+    /// The data source's name in configurations, for instance `com.example.gpu`. A name that is
+    /// empty or has more than 256 bytes does not compile.
     const NAME: &'static str;
 
     /// The schema of the packets: a serialized `FileDescriptorSet`, as
@@ -161,6 +162,11 @@ pub trait DataSource: Sized + Send + Sync + 'static {
 
 impl DataSourceState {
     /// Creates the state of a type of data source.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the data source's name is empty or has more than 256 bytes. In a `static`, that is
+    /// an error of the compiler.
     #[must_use]
     pub const fn of<D: DataSource>() -> Self {
         Self::new(D::NAME, D::DESCRIPTORS, instance::set_up::<D>)

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode};
 use tracezero_core::coordination::{
-    CategoryDescriptor, DataSourceDescriptor, DataSourceError, ServiceControl,
+    CategoryDescriptor, DataSourceDescriptor, DataSourceError, NAME_MAX_BYTES, ServiceControl,
 };
 use tracezero_core::ids::{FlushId, InstanceId};
 
-use super::harness::{TestProducer, World, write};
+use super::harness::{Call, TestProducer, World, calls, write};
 
 const DATA_SOURCES_MAX: usize = 1024;
 const DESCRIPTORS_MAX_BYTES: usize = 4 << 20;
@@ -128,6 +128,84 @@ fn descriptors_beyond_the_limit_are_refused() {
     assert!(is_too_many(&update(too_many)));
     // Each update replaces the one before.
     assert!((0..10).all(|_| update(too_many / 4).is_ok()));
+}
+
+#[test]
+fn names_of_data_sources_have_1_to_256_bytes() {
+    let named = |name: String| DataSourceDescriptor {
+        name,
+        id: 7,
+        ..described(0, 0)
+    };
+    let world = World::new();
+    let producer = world.producer("p");
+    let endpoint = &producer.endpoint;
+    for (refused, bytes) in (1..).zip([0, 257, 1 << 20]) {
+        let error = DataSourceError::WrongName {
+            bytes,
+            bytes_max: NAME_MAX_BYTES,
+        };
+        let name = "n".repeat(bytes);
+        assert_eq!(
+            endpoint.register_data_source(named(name.clone())),
+            Err(error.clone())
+        );
+        assert_eq!(endpoint.update_data_source(named(name)), Err(error));
+        let session = world.session(config());
+        assert_eq!(session.stats().data_sources_refused, 2 * refused);
+    }
+    assert_eq!(offered(&world), 0);
+    let longest = "é".repeat(128);
+    let registered = [longest.clone(), "n".to_owned()].map(|name| {
+        endpoint.register_data_source(DataSourceDescriptor {
+            id: 0,
+            ..named(name)
+        })
+    });
+    assert_eq!(registered, [Ok(()), Ok(())]);
+    let _session = world.session(
+        TraceConfig::empty()
+            .add_buffer(BufferConfig::ring(128))
+            .add_data_source(DataSourceConfig::new(&longest)),
+    );
+    let expected = [Call::SetUp(longest.clone()), Call::Start(longest)];
+    assert_eq!(producer.calls(), expected);
+    let error = endpoint
+        .register_data_source(named("n".repeat(257)))
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the name of a data source has 1 to 256 bytes, and this one has 257; choose another"
+    );
+}
+
+#[test]
+fn long_name_of_a_producer_is_cut_between_characters() {
+    let world = World::new();
+    let name = format!("a{}", "é".repeat(1 << 20));
+    let cut = &name[..255];
+    let producer = world.producer(&name);
+    let known = world.service.service_state(0).producers[0].name.clone();
+    assert_eq!(known, cut);
+    producer.register("ds");
+    let entry = DataSourceConfig::new("ds").producer_name(cut);
+    let _session = world.session(
+        TraceConfig::empty()
+            .add_buffer(BufferConfig::ring(128))
+            .add_data_source(entry),
+    );
+    assert_eq!(producer.calls(), calls(&["set_up ds", "start ds"]));
+    let _ = producer
+        .endpoint
+        .register_data_source(described(0, 5 << 20));
+    let line = &world.log()[0];
+    assert!(
+        line.starts_with(&format!("producer 1 {cut:?} of user 1000: 1 ")),
+        "{line}"
+    );
+    let whole = "n".repeat(NAME_MAX_BYTES);
+    let _longest = world.producer(&whole);
+    assert_eq!(world.service.service_state(0).producers[1].name, whole);
 }
 
 #[test]
