@@ -21,7 +21,7 @@ use tracezero_core::reentry;
 use tracezero_core::shm::{Geometry, shared_memory};
 use tracezero_producer::{self as producer, Arbiter, ArbiterConfig, ProcessProducer, Realm};
 use tracezero_service::trace_buffer::ClientIdentity;
-use tracezero_service::{CentralBuffer, Limits, Machine, Service};
+use tracezero_service::{CentralBuffer, ConnectRequest, Limits, Machine, Service};
 use tracezero_track_event::TRACK_EVENT;
 
 /// How long the timer thread sleeps at most while no timer is set.
@@ -144,7 +144,7 @@ impl Runtime {
         let producer = Arc::new(ProcessProducer::new(realm));
         let calls_to: Arc<dyn Producer> = producer.clone();
         let endpoint = service
-            .connect_producer(&name, client, service_memory, calls_to)
+            .connect_producer(ConnectRequest::new(&name, client, service_memory, calls_to))
             .map(Arc::new)
             .expect("the first producer gets an id");
         let commits: Arc<dyn ServiceEndpoint> = endpoint.clone();

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use tracezero_core::commit::ServiceEndpoint;
 use tracezero_core::coordination::{
-    BufferExhaustedPolicy, DataSourceSetup, FlushFlags, FlushReason, Producer as _, ServiceControl,
+    BufferExhaustedPolicy, DataSourceSetup, FlushFlags, FlushReason, MemorySizes, Producer as _,
+    ServiceControl,
 };
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, SessionId};
 use tracezero_core::shm::ProducerMemory;
@@ -241,6 +242,8 @@ impl ConnectedRealm<'_> {
         let is_same = |it: &&Instance| it.name == config.name && it.session == session;
         let ordinal = self.instances.values().filter(is_same).count();
         let setup = DataSourceSetup {
+            // The connection has its memory already.
+            memory_sizes: MemorySizes::default(),
             session,
             name: config.name.clone(),
             ordinal,

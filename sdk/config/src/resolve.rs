@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use tracezero_core::coordination::MemorySizes;
 use tracezero_core::shm::Geometry;
 
 use crate::error::{BUFFERS_MAX, ConfigError};
@@ -118,6 +119,14 @@ impl SessionConfig {
             });
         }
         Ok(target)
+    }
+
+    /// Returns the sizes of the shared memory that the configuration gives for a producer.
+    #[must_use]
+    pub fn memory_sizes_of(&self, producer_name: &str) -> MemorySizes {
+        let mut sizes = self.shared_memory.iter();
+        let found = sizes.find(|memory| memory.producer_name.as_deref() == Some(producer_name));
+        found.map(SharedMemory::sizes).unwrap_or_default()
     }
 
     /// Returns the sizes of the shared memory for this process, if the configuration gives them.

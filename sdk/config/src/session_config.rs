@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tracezero_core::coordination::BufferExhaustedPolicy;
+use tracezero_core::coordination::{BufferExhaustedPolicy, MemorySizes};
 use tracezero_core::protos;
 
 use crate::choices::{
@@ -164,6 +164,17 @@ pub struct SharedMemory {
     pub size_kb: u32,
     /// The size of the memory's pages; 0 for the default.
     pub page_size_kb: u32,
+}
+
+impl SharedMemory {
+    /// Returns the sizes in bytes.
+    #[must_use]
+    pub fn sizes(&self) -> MemorySizes {
+        MemorySizes {
+            size_bytes: u64::from(self.size_kb) * 1024,
+            page_size_bytes: u64::from(self.page_size_kb) * 1024,
+        }
+    }
 }
 
 /// A limit on the number of sessions that run at the same time and name the same semaphore.

@@ -154,8 +154,19 @@ pub struct DataSourceSetup {
     /// The longest time that its trace writers wait for room, if `exhausted_policy` makes them
     /// wait.
     pub stall_limit: Duration,
+    /// The sizes that the session's configuration gives for the shared memory of the producer.
+    pub memory_sizes: MemorySizes,
     /// A serialized `DataSourceConfig`, including the fields that the service sets.
     pub config: Vec<u8>,
+}
+
+/// The sizes of a shared memory, as somebody asks for them. Nobody has checked them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemorySizes {
+    /// The size of the memory; 0 if it does not matter.
+    pub size_bytes: u64,
+    /// The size of its pages; 0 if it does not matter.
+    pub page_size_bytes: u64,
 }
 
 /// Counts of the packets of one trace writer, or of several.

@@ -78,6 +78,8 @@ pub(super) struct ConnectedProducer {
     pub(super) link: Arc<ProducerLink>,
     pub(super) calls_to: Arc<dyn Producer>,
     pub(super) data_sources: Vec<RegisteredDataSource>,
+    /// The name and version of its library; empty if it does not say.
+    pub(super) sdk_version: String,
     /// The size of the descriptors of `data_sources`, in bytes.
     pub(super) descriptors_bytes: usize,
     pub(super) trigger_rate: TriggerRate,

@@ -99,6 +99,7 @@ impl TracingSession {
                     .exhausted_policy
                     .unwrap_or_else(|| buffer.default_policy()),
                 stall_limit: entry.stall_limit.unwrap_or(config.wait_limit),
+                memory_sizes: config.memory_sizes_of(&producer.name),
                 config: self
                     .recording
                     .data_source_config(entry, context.session, buffer.id),

@@ -1,6 +1,8 @@
 //! The shared memory of a producer, as the service holds it: memory of this process, whose chunks
 //! are read in place, or of another process, whose chunks are copied.
 
+use std::sync::{Arc, OnceLock};
+
 use parking_lot::{Mutex, RwLock};
 
 use tracezero_core::ids::WriterId;
@@ -23,7 +25,31 @@ enum Kind {
     /// Commits lock it for reading. Scraping locks it for writing, so that no chunk is freed
     /// meanwhile.
     Own(RwLock<ServiceMemory>),
-    Foreign(Mutex<(ForeignMemory, ChunkCopy)>),
+    Foreign(MemoryToCome),
+}
+
+/// The place for memory of a producer in another process. The producer gets the memory when a
+/// session first records it, which may be after it has connected.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryToCome(Arc<OnceLock<Mutex<(ForeignMemory, ChunkCopy)>>>);
+
+impl MemoryToCome {
+    /// Lends the memory to the service, from now on. Returns false if there was one already.
+    pub fn lend(&self, memory: ForeignMemory) -> bool {
+        self.0.set(Mutex::new((memory, ChunkCopy::new()))).is_ok()
+    }
+
+    /// Returns true if the service has the memory.
+    #[must_use]
+    pub fn is_lent(&self) -> bool {
+        self.0.get().is_some()
+    }
+}
+
+impl From<MemoryToCome> for LentMemory {
+    fn from(memory: MemoryToCome) -> Self {
+        Self(Kind::Foreign(memory))
+    }
 }
 
 impl From<ServiceMemory> for LentMemory {
@@ -34,7 +60,9 @@ impl From<ServiceMemory> for LentMemory {
 
 impl From<ForeignMemory> for LentMemory {
     fn from(memory: ForeignMemory) -> Self {
-        Self(Kind::Foreign(Mutex::new((memory, ChunkCopy::new()))))
+        let place = MemoryToCome::default();
+        place.lend(memory);
+        place.into()
     }
 }
 
@@ -56,7 +84,8 @@ impl LentMemory {
                 commit(chunk.header(), chunk.payload());
                 // Dropping the chunk frees it.
             }
-            Kind::Foreign(memory) => {
+            Kind::Foreign(MemoryToCome(memory)) => {
+                let memory = memory.get().ok_or(MoveError::NoSuchChunk)?;
                 let (memory, copy) = &mut *memory.lock();
                 let header = memory.take(place, copy)?;
                 commit(&header, copy.payload());
@@ -77,7 +106,10 @@ impl LentMemory {
     ) {
         let page_count = match &self.0 {
             Kind::Own(memory) => memory.read().lent_page_count(),
-            Kind::Foreign(memory) => memory.lock().0.geometry().page_count(),
+            Kind::Foreign(MemoryToCome(memory)) => match memory.get() {
+                Some(memory) => memory.lock().0.geometry().page_count(),
+                None => 0,
+            },
         };
         let mut payload = Vec::new();
         for first_page in (0..page_count).step_by(SCRAPED_PAGES_MAX) {
@@ -93,7 +125,10 @@ impl LentMemory {
                         }
                     }
                 }
-                Kind::Foreign(memory) => {
+                Kind::Foreign(MemoryToCome(memory)) => {
+                    let Some(memory) = memory.get() else {
+                        return;
+                    };
                     let (memory, copy) = &mut *memory.lock();
                     for page_index in pages {
                         for place in used_chunks(page_index, memory.page_word(page_index)) {

@@ -87,14 +87,14 @@ pub use self::central_buffer::CentralBuffer;
 pub use self::control::Limits;
 pub use self::environment::{Environment, Machine};
 pub use self::error::{Refusal, SessionError};
-pub use self::lent_memory::LentMemory;
+pub use self::lent_memory::{LentMemory, MemoryToCome};
 pub use self::lifecycle::SessionRequest;
 pub use self::limit_log::{LimitReached, ProducerLimit};
 pub use self::packet_framer::{ReadCounts, SERVICE_SEQUENCE_ID, read_as_trace};
 pub use self::pending_clone::{CloneRequest, CloneSource};
 pub use self::pending_flush::FlushOutcome;
 pub use self::phase::State;
-pub use self::producer_endpoint::ProducerEndpoint;
+pub use self::producer_endpoint::{ConnectRequest, ProducerEndpoint};
 pub use self::producer_link::VIOLATIONS_MAX;
 pub use self::recording::Recording;
 pub use self::recovery::{
@@ -103,7 +103,9 @@ pub use self::recovery::{
 pub use self::requested::RequestedDataSources;
 pub use self::sequence_account::SequenceAccount;
 pub use self::service::Service;
-pub use self::service_state::{ProducerState, ServiceState, SessionState, SessionSummary};
+pub use self::service_state::{
+    InstanceSummary, ProducerState, ServiceState, SessionState, SessionSummary,
+};
 pub use self::streaming::FileProgress;
 pub use self::trace_file::TraceFile;
 pub use self::trace_output::TraceOutput;

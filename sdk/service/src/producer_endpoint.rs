@@ -33,28 +33,75 @@ impl fmt::Debug for ProducerEndpoint {
     }
 }
 
-impl Service {
-    /// Connects a producer. Returns `None` if its user is locked out. Of a name with more than
-    /// [`NAME_MAX_BYTES`], only the begin counts, up to that size.
-    pub fn connect_producer(
-        self: &Arc<Self>,
+/// A request to connect a producer.
+pub struct ConnectRequest {
+    /// The name by which configurations choose the producer. If it has more than [`NAME_MAX_BYTES`],
+    /// only the begin counts, up to that size.
+    pub name: String,
+    /// The name and version of the producer's library, for lists of producers. May be empty.
+    pub sdk_version: String,
+    /// The user and process of the producer.
+    pub client: ClientIdentity,
+    /// The shared memory.
+    pub memory: LentMemory,
+    /// False if the service must not read chunks that are not complete.
+    pub may_be_scraped: bool,
+    /// The producer itself, which the service calls.
+    pub calls_to: Arc<dyn Producer>,
+}
+
+impl ConnectRequest {
+    /// Returns a request for a producer that may be scraped and does not say what its library is.
+    pub fn new(
         name: &str,
         client: ClientIdentity,
         memory: impl Into<LentMemory>,
         calls_to: Arc<dyn Producer>,
-    ) -> Option<ProducerEndpoint> {
-        let name = &name[..name.floor_char_boundary(NAME_MAX_BYTES)];
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            sdk_version: String::new(),
+            client,
+            memory: memory.into(),
+            may_be_scraped: true,
+            calls_to,
+        }
+    }
+}
+
+impl fmt::Debug for ConnectRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectRequest")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    /// Connects a producer. Returns `None` if its user is locked out.
+    pub fn connect_producer(self: &Arc<Self>, request: ConnectRequest) -> Option<ProducerEndpoint> {
+        let ConnectRequest {
+            mut name,
+            sdk_version,
+            client,
+            memory,
+            may_be_scraped,
+            calls_to,
+        } = request;
+        name.truncate(name.floor_char_boundary(NAME_MAX_BYTES));
         self.with(|control| {
             if control.only_uid.is_some_and(|uid| client.uid != Some(uid)) {
                 return None;
             }
             let id = control.next_producer_id();
             let refused = Arc::clone(&control.refused);
-            let link = Arc::new(ProducerLink::new(id, client, memory.into(), refused));
+            let link = ProducerLink::new(id, client, memory, may_be_scraped, refused);
+            let link = Arc::new(link);
             control.producers.insert(
                 id,
                 ConnectedProducer {
-                    name: name.to_owned(),
+                    name,
+                    sdk_version,
                     link: Arc::clone(&link),
                     calls_to,
                     data_sources: Vec::new(),

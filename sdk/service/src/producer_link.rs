@@ -26,6 +26,7 @@ pub(super) struct ProducerLink {
     id: ProducerId,
     client: ClientIdentity,
     memory: LentMemory,
+    may_be_scraped: bool,
     violations: AtomicU64,
     /// The buffers of the sessions that record this producer. The producer may write to no others.
     buffers: RwLock<HashMap<BufferId, Arc<CentralBuffer>>>,
@@ -61,12 +62,14 @@ impl ProducerLink {
         id: ProducerId,
         client: ClientIdentity,
         memory: LentMemory,
+        may_be_scraped: bool,
         refused: Arc<RefusedCommits>,
     ) -> Self {
         Self {
             id,
             client,
             memory,
+            may_be_scraped,
             violations: AtomicU64::new(0),
             buffers: RwLock::default(),
             writers: RwLock::default(),
@@ -143,7 +146,7 @@ impl ProducerLink {
     fn scrape_into(&self, buffers: &[Arc<CentralBuffer>]) {
         // Without writers, no chunk has a target. Then do not even look at page words: the system
         // allocates each page of shared memory that is looked at.
-        if self.writers.read().is_empty() {
+        if !self.may_be_scraped || self.writers.read().is_empty() {
             return;
         }
         let buffer_of = |writer_id: WriterId| {
@@ -244,7 +247,13 @@ mod tests {
         let geometry = Geometry::new(4096, 4096).unwrap();
         let (producer, memory) = shared_memory(geometry).unwrap();
         let client = ClientIdentity::default();
-        let link = ProducerLink::new(ProducerId::new(1), client, memory.into(), Arc::default());
+        let link = ProducerLink::new(
+            ProducerId::new(1),
+            client,
+            memory.into(),
+            true,
+            Arc::default(),
+        );
         let writer_id = WriterId(1);
         link.register_writer(writer_id, BufferId(1), &Arc::default());
         link.unregister_writer(writer_id);

@@ -91,6 +91,12 @@ impl Recording {
         Ok((recording, decoded.ignored))
     }
 
+    /// Returns the encoded configuration.
+    #[must_use]
+    pub fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
+
     /// Prepares a configuration that was made of these bytes.
     fn prepare(
         config: SessionConfig,

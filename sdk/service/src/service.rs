@@ -18,7 +18,7 @@ use super::pending_clone::CloneRequest;
 use super::pending_flush::{FlushOutcome, FlushThen};
 use super::phase::{End, State};
 use super::recording::Recording;
-use super::service_state::ServiceState;
+use super::service_state::{InstanceSummary, ServiceState};
 use super::trace_reader::{Extent, Pass, TraceReader};
 use super::trace_stats::TraceStats;
 use super::tracing_session::TracingSession;
@@ -203,6 +203,22 @@ impl Service {
     /// Returns the reason why a session ended, if it was not asked to.
     pub fn end_reason(&self, session: SessionId) -> Option<String> {
         self.look_at(session, |session, _| session.phase.end()?.reason.clone())?
+    }
+
+    /// Returns the UUID of a session's trace, as its two halves.
+    pub fn uuid(&self, session: SessionId) -> Option<(i64, i64)> {
+        self.look_at(session, |session, _| session.uuid)
+    }
+
+    /// Returns the configuration of a session.
+    pub fn recording(&self, session: SessionId) -> Option<Arc<Recording>> {
+        self.look_at(session, |session, _| Arc::clone(&session.recording))
+    }
+
+    /// Returns the state of each data source in a session.
+    pub fn instances(&self, session: SessionId) -> Vec<InstanceSummary> {
+        self.look_at(session, |session, _| session.instance_summaries())
+            .unwrap_or_default()
     }
 
     /// Returns the buffers of a session, in the order of its configuration.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::context::ConnectedProducer;
 use super::control::Control;
+use super::instance::{Instance, InstanceState};
 use super::phase::State;
+use super::tracing_session::TracingSession;
 use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::ids::{ProducerId, SessionId};
 
@@ -30,6 +32,8 @@ pub struct ProducerState {
     pub id: ProducerId,
     /// The name that configurations know the producer by.
     pub name: String,
+    /// The name and version of its library, as it says; may be empty.
+    pub sdk_version: String,
     /// The user that it runs as; `None` if unknown.
     pub uid: Option<u32>,
     /// The id of its process; `None` if unknown.
@@ -63,6 +67,29 @@ impl SessionState {
             State::Stopping => Self::Stopping,
             State::Disabled | State::ClonedReadOnly => Self::Ended,
         }
+    }
+}
+
+/// A data source in a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InstanceSummary {
+    /// The name of the producer.
+    pub producer_name: String,
+    /// The name of the data source.
+    pub data_source: String,
+    /// True if it has started and not stopped.
+    pub is_started: bool,
+}
+
+impl TracingSession {
+    pub(super) fn instance_summaries(&self) -> Vec<InstanceSummary> {
+        let summary = |instance: &Instance| InstanceSummary {
+            producer_name: instance.producer_name.clone(),
+            data_source: instance.descriptor.name.clone(),
+            is_started: instance.state == InstanceState::Started,
+        };
+        self.instances.iter().map(summary).collect()
     }
 }
 
@@ -112,6 +139,7 @@ impl Control {
             ProducerState {
                 id,
                 name: producer.name.clone(),
+                sdk_version: producer.sdk_version.clone(),
                 uid: client.uid,
                 pid: client.pid,
                 data_sources: data_sources

@@ -6,6 +6,7 @@ use super::sequence_account::{SequenceAccount, sequence_accounts};
 use super::trace_buffer::{BufferStats, ChunkPayloadHistogram};
 use super::trace_reader::TraceReader;
 use super::tracing_session::TracingSession;
+use protozero::HeapBuffered;
 use tracezero_core::protos::{self, trace_stats};
 
 /// Statistics of a session, and of the service that it is in.
@@ -181,6 +182,14 @@ impl TraceReader {
 }
 
 impl TraceStats {
+    /// Encodes the statistics as a trace carries them: a `TraceStats` of Perfetto's schema.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut buffer = HeapBuffered::<protos::TraceStats<'_>>::new();
+        self.write(&mut buffer.message());
+        buffer.to_vec()
+    }
+
     /// Writes the statistics as a trace carries them.
     #[cold]
     pub(super) fn write(&self, out: &mut protos::TraceStats<'_>) {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::harness::{World, write};
 use crate::trace_buffer::ClientIdentity;
-use crate::{CloneSource, Recording, SequenceAccount};
+use crate::{CloneSource, ConnectRequest, Recording, SequenceAccount};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_config::LocalChoices;
 use tracezero_core::coordination::{
@@ -244,9 +244,12 @@ fn statistics_ask_each_producer_once_for_its_writers() {
     let asked = Arc::new(Asked::default());
     let (_memory, memory) = shared_memory(Geometry::new(4096, 4096).unwrap()).unwrap();
     let client = ClientIdentity::default();
-    let endpoint = world
-        .service
-        .connect_producer("p", client, memory, Arc::clone(&asked) as _);
+    let endpoint = world.service.connect_producer(ConnectRequest::new(
+        "p",
+        client,
+        memory,
+        Arc::clone(&asked) as _,
+    ));
     let all_buffers = (0..BUFFERS).fold(TraceConfig::empty(), |config, index| {
         config
             .add_buffer(BufferConfig::ring(4))

@@ -5,7 +5,7 @@ use std::thread;
 use parking_lot::Mutex;
 
 use crate::trace_buffer::ClientIdentity;
-use crate::{ProducerEndpoint, SessionOwner, SessionRequest, State};
+use crate::{ConnectRequest, ProducerEndpoint, SessionOwner, SessionRequest, State};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::{
     DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
@@ -65,7 +65,12 @@ fn producer_may_wait_for_another_thread_inside_a_call() {
     let producer = Arc::new(DelegatingProducer::default());
     let endpoint = world
         .service
-        .connect_producer("p", ClientIdentity::default(), memory, producer.clone())
+        .connect_producer(ConnectRequest::new(
+            "p",
+            ClientIdentity::default(),
+            memory,
+            producer.clone(),
+        ))
         .map(Arc::new)
         .unwrap();
     *producer.endpoint.lock() = Arc::downgrade(&endpoint);

@@ -9,8 +9,8 @@ use protozero::HeapBuffered;
 
 use crate::trace_buffer::ClientIdentity;
 use crate::{
-    CloneRequest, CloneSource, Environment, FlushOutcome, LentMemory, LimitReached, Limits,
-    ProducerEndpoint, ReceivedTrigger, Recording, Service, SessionError, SessionOwner,
+    CloneRequest, CloneSource, ConnectRequest, Environment, FlushOutcome, LentMemory, LimitReached,
+    Limits, ProducerEndpoint, ReceivedTrigger, Recording, Service, SessionError, SessionOwner,
     SessionRequest, State, TraceOutput, TraceStats,
 };
 use tracezero::TraceConfig;
@@ -180,7 +180,12 @@ impl World {
         };
         let endpoint = self
             .service
-            .connect_producer(name, client, service_memory, calls.clone())
+            .connect_producer(ConnectRequest::new(
+                name,
+                client,
+                service_memory,
+                calls.clone(),
+            ))
             .map(Arc::new)?;
         *calls.endpoint.lock() = Some(Arc::downgrade(&endpoint));
         let commits: Arc<dyn ServiceEndpoint> = endpoint.clone();
@@ -207,7 +212,8 @@ impl World {
     ) -> ProducerEndpoint {
         let client = ClientIdentity::default();
         let producer = Arc::new(IgnoringProducer);
-        let endpoint = (self.service).connect_producer("by hand", client, memory, producer);
+        let endpoint = (self.service)
+            .connect_producer(ConnectRequest::new("by hand", client, memory, producer));
         let endpoint = endpoint.expect("it is taken in");
         let registered = endpoint.register_data_source(DataSourceDescriptor {
             name: data_source.to_owned(),

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use super::harness::recording;
 use crate::trace_buffer::ClientIdentity;
 use crate::{
-    CloneRequest, CloneSource, Limits, Machine, ProducerEndpoint, Service, SessionOwner,
-    SessionRequest,
+    CloneRequest, CloneSource, ConnectRequest, Limits, Machine, ProducerEndpoint, Service,
+    SessionOwner, SessionRequest,
 };
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode};
 use tracezero_core::commit::ServiceEndpoint;
@@ -157,12 +157,12 @@ fn connect(service: &Arc<Service>, name: &str) -> Connection {
     let (producer_memory, service_memory) = shared_memory(geometry).unwrap();
     let calls = Arc::new(StrictProducer::default());
     let endpoint = service
-        .connect_producer(
+        .connect_producer(ConnectRequest::new(
             name,
             ClientIdentity::default(),
             service_memory,
             calls.clone(),
-        )
+        ))
         .map(Arc::new)
         .unwrap();
     *calls.endpoint.lock() = Arc::downgrade(&endpoint);
