@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  producer_port   messages of producers and their daemon, to and from the types of `tracezero-core`
+//!  consumer_port   messages of consumers and their daemon
 //!  wire            frames: requests and replies
 //!  frame           where frames begin and end in a stream of bytes
 //!  socket          the stream, which may carry a descriptor with a frame
@@ -17,6 +18,7 @@ pub mod address;
 pub mod frame;
 pub mod listener;
 pub mod producer_port;
+pub mod consumer_port;
 #[doc(hidden)]
 pub mod protos;
 pub mod send_queue;

@@ -11,7 +11,11 @@ use protozero_codegen::Config;
 fn schema_is_up_to_date() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let protos = package.join("protos");
-    let files = ["wire_protocol.proto", "producer_port.proto"];
+    let files = [
+        "wire_protocol.proto",
+        "producer_port.proto",
+        "consumer_port.proto",
+    ];
     let mut config = Config::new()
         .include(&protos)
         .include(tracezero_schema::INCLUDE_DIR);

@@ -2248,6 +2248,2288 @@ impl<'a> CommitDataRequestDecoder<'a> {
         self.message.decoder()
     }
 }
+/// Writer of `perfetto.protos.EnableTracingRequest`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct EnableTracingRequest<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> EnableTracingRequest<'w> {
+    /// Number of field `trace_config`.
+    ///
+    /// A TraceConfig.
+    pub const TRACE_CONFIG_FIELD_NUMBER: u32 = 1;
+    /// Number of field `attach_notification_only`.
+    ///
+    /// The session exists already, and the consumer waits for its end.
+    pub const ATTACH_NOTIFICATION_ONLY_FIELD_NUMBER: u32 = 2;
+    /// Appends field `trace_config` (1, bytes).
+    ///
+    /// A TraceConfig.
+    #[inline]
+    pub fn set_trace_config(&mut self, value: &[u8]) -> &mut Self {
+        self.message.append_bytes::<1>(value);
+        self
+    }
+    /// Appends field `attach_notification_only` (2, bool).
+    ///
+    /// The session exists already, and the consumer waits for its end.
+    #[inline]
+    pub fn set_attach_notification_only(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<2>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for EnableTracingRequest<'_> {
+    type At<'w> = EnableTracingRequest<'w>;
+    const NAME: &'static str = "perfetto.protos.EnableTracingRequest";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> EnableTracingRequest<'_> {
+        EnableTracingRequest { message }
+    }
+}
+/// Decoder of `perfetto.protos.EnableTracingRequest`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct EnableTracingRequestDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 2>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> EnableTracingRequestDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            _ => 2,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+        }
+    }
+    /// Returns the last value of field `trace_config` (1, bytes).
+    ///
+    /// A TraceConfig.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn trace_config(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a [u8]>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Bytes>(0)
+    }
+    /// Returns the last value of field `attach_notification_only` (2, bool).
+    ///
+    /// The session exists already, and the consumer waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn attach_notification_only(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(1)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.EnableTracingResponse`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct EnableTracingResponse<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> EnableTracingResponse<'w> {
+    /// Number of field `disabled`.
+    pub const DISABLED_FIELD_NUMBER: u32 = 1;
+    /// Number of field `error`.
+    pub const ERROR_FIELD_NUMBER: u32 = 3;
+    /// Appends field `disabled` (1, bool).
+    #[inline]
+    pub fn set_disabled(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<1>(value);
+        self
+    }
+    /// Appends field `error` (3, string).
+    #[inline]
+    pub fn set_error(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<3>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for EnableTracingResponse<'_> {
+    type At<'w> = EnableTracingResponse<'w>;
+    const NAME: &'static str = "perfetto.protos.EnableTracingResponse";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> EnableTracingResponse<'_> {
+        EnableTracingResponse { message }
+    }
+}
+/// Decoder of `perfetto.protos.EnableTracingResponse`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct EnableTracingResponseDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 2>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> EnableTracingResponseDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            3 => 1,
+            _ => 2,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+        }
+    }
+    /// Returns the last value of field `disabled` (1, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn disabled(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(0)
+    }
+    /// Returns the last value of field `error` (3, string).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn error(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(1)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.ReadBuffersResponse`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ReadBuffersResponse<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> ReadBuffersResponse<'w> {
+    /// Number of field `slices`.
+    pub const SLICES_FIELD_NUMBER: u32 = 2;
+    /// Appends one element of field `slices` (2, repeated `perfetto.protos.ReadBuffersResponse.Slice`).
+    #[inline]
+    pub fn add_slices<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut read_buffers_response::Slice<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_slices())
+    }
+    /// Begins one element of field `slices` (2, repeated `perfetto.protos.ReadBuffersResponse.Slice`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_slices(&mut self) -> read_buffers_response::Slice<'_> {
+        <read_buffers_response::Slice<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<2>())
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for ReadBuffersResponse<'_> {
+    type At<'w> = ReadBuffersResponse<'w>;
+    const NAME: &'static str = "perfetto.protos.ReadBuffersResponse";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> ReadBuffersResponse<'_> {
+        ReadBuffersResponse { message }
+    }
+}
+/// Decoder of `perfetto.protos.ReadBuffersResponse`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ReadBuffersResponseDecoder<'a> {
+    decoder: ::protozero::Decoder<'a>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> ReadBuffersResponseDecoder<'a> {
+    /// Creates a decoder. Each accessor reads the whole message.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            decoder: ::protozero::Decoder::new(bytes),
+        }
+    }
+    /// Returns the elements of field `slices` (2, repeated `perfetto.protos.ReadBuffersResponse.Slice`). An error ends the iterator.
+    #[inline]
+    pub fn slices(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<
+            read_buffers_response::SliceDecoder<'a>,
+            ::protozero::DecodeError,
+        >,
+    > + use<'a> {
+        self.decoder
+            .repeated::<::protozero::types::Bytes>(2)
+            .map(|value| value.map(read_buffers_response::SliceDecoder::new))
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        &self.decoder
+    }
+}
+/// Writer of `perfetto.protos.FlushRequest`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct FlushRequest<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> FlushRequest<'w> {
+    /// Number of field `timeout_ms`.
+    pub const TIMEOUT_MS_FIELD_NUMBER: u32 = 1;
+    /// Number of field `flags`.
+    pub const FLAGS_FIELD_NUMBER: u32 = 2;
+    /// Appends field `timeout_ms` (1, uint32).
+    #[inline]
+    pub fn set_timeout_ms(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<1>(value);
+        self
+    }
+    /// Appends field `flags` (2, uint64).
+    #[inline]
+    pub fn set_flags(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<2>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for FlushRequest<'_> {
+    type At<'w> = FlushRequest<'w>;
+    const NAME: &'static str = "perfetto.protos.FlushRequest";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> FlushRequest<'_> {
+        FlushRequest { message }
+    }
+}
+/// Decoder of `perfetto.protos.FlushRequest`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct FlushRequestDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 2>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> FlushRequestDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            _ => 2,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+        }
+    }
+    /// Returns the last value of field `timeout_ms` (1, uint32).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn timeout_ms(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(0)
+    }
+    /// Returns the last value of field `flags` (2, uint64).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn flags(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(1)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.ChangeTraceConfigRequest`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ChangeTraceConfigRequest<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> ChangeTraceConfigRequest<'w> {
+    /// Number of field `trace_config`.
+    ///
+    /// A TraceConfig.
+    pub const TRACE_CONFIG_FIELD_NUMBER: u32 = 1;
+    /// Appends field `trace_config` (1, bytes).
+    ///
+    /// A TraceConfig.
+    #[inline]
+    pub fn set_trace_config(&mut self, value: &[u8]) -> &mut Self {
+        self.message.append_bytes::<1>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for ChangeTraceConfigRequest<'_> {
+    type At<'w> = ChangeTraceConfigRequest<'w>;
+    const NAME: &'static str = "perfetto.protos.ChangeTraceConfigRequest";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> ChangeTraceConfigRequest<'_> {
+        ChangeTraceConfigRequest {
+            message,
+        }
+    }
+}
+/// Decoder of `perfetto.protos.ChangeTraceConfigRequest`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ChangeTraceConfigRequestDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 1>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> ChangeTraceConfigRequestDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            _ => 1,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `trace_config` (1, bytes).
+    ///
+    /// A TraceConfig.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn trace_config(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a [u8]>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Bytes>(0)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.DetachRequest`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct DetachRequest<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> DetachRequest<'w> {
+    /// Number of field `key`.
+    pub const KEY_FIELD_NUMBER: u32 = 1;
+    /// Appends field `key` (1, string).
+    #[inline]
+    pub fn set_key(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<1>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for DetachRequest<'_> {
+    type At<'w> = DetachRequest<'w>;
+    const NAME: &'static str = "perfetto.protos.DetachRequest";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> DetachRequest<'_> {
+        DetachRequest { message }
+    }
+}
+/// Decoder of `perfetto.protos.DetachRequest`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct DetachRequestDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 1>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> DetachRequestDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            _ => 1,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `key` (1, string).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn key(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(0)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.AttachRequest`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct AttachRequest<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> AttachRequest<'w> {
+    /// Number of field `key`.
+    pub const KEY_FIELD_NUMBER: u32 = 1;
+    /// Appends field `key` (1, string).
+    #[inline]
+    pub fn set_key(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<1>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for AttachRequest<'_> {
+    type At<'w> = AttachRequest<'w>;
+    const NAME: &'static str = "perfetto.protos.AttachRequest";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> AttachRequest<'_> {
+        AttachRequest { message }
+    }
+}
+/// Decoder of `perfetto.protos.AttachRequest`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct AttachRequestDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 1>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> AttachRequestDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            _ => 1,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `key` (1, string).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn key(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(0)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.AttachResponse`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct AttachResponse<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> AttachResponse<'w> {
+    /// Number of field `trace_config`.
+    ///
+    /// A TraceConfig.
+    pub const TRACE_CONFIG_FIELD_NUMBER: u32 = 1;
+    /// Appends field `trace_config` (1, bytes).
+    ///
+    /// A TraceConfig.
+    #[inline]
+    pub fn set_trace_config(&mut self, value: &[u8]) -> &mut Self {
+        self.message.append_bytes::<1>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for AttachResponse<'_> {
+    type At<'w> = AttachResponse<'w>;
+    const NAME: &'static str = "perfetto.protos.AttachResponse";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> AttachResponse<'_> {
+        AttachResponse { message }
+    }
+}
+/// Decoder of `perfetto.protos.AttachResponse`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct AttachResponseDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 1>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> AttachResponseDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            _ => 1,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `trace_config` (1, bytes).
+    ///
+    /// A TraceConfig.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn trace_config(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a [u8]>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Bytes>(0)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.GetTraceStatsResponse`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct GetTraceStatsResponse<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> GetTraceStatsResponse<'w> {
+    /// Number of field `trace_stats`.
+    ///
+    /// A TraceStats.
+    pub const TRACE_STATS_FIELD_NUMBER: u32 = 1;
+    /// Appends field `trace_stats` (1, bytes).
+    ///
+    /// A TraceStats.
+    #[inline]
+    pub fn set_trace_stats(&mut self, value: &[u8]) -> &mut Self {
+        self.message.append_bytes::<1>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for GetTraceStatsResponse<'_> {
+    type At<'w> = GetTraceStatsResponse<'w>;
+    const NAME: &'static str = "perfetto.protos.GetTraceStatsResponse";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> GetTraceStatsResponse<'_> {
+        GetTraceStatsResponse { message }
+    }
+}
+/// Decoder of `perfetto.protos.GetTraceStatsResponse`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct GetTraceStatsResponseDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 1>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> GetTraceStatsResponseDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            _ => 1,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `trace_stats` (1, bytes).
+    ///
+    /// A TraceStats.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn trace_stats(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a [u8]>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Bytes>(0)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.ObserveEventsRequest`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ObserveEventsRequest<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> ObserveEventsRequest<'w> {
+    /// Number of field `events_to_observe`.
+    pub const EVENTS_TO_OBSERVE_FIELD_NUMBER: u32 = 1;
+    /// Appends one element of field `events_to_observe` (1, repeated `perfetto.protos.ObservableEvents.Type`).
+    #[inline]
+    pub fn add_events_to_observe(
+        &mut self,
+        value: observable_events::Type,
+    ) -> &mut Self {
+        self.message.append_enum::<1>(value.0);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for ObserveEventsRequest<'_> {
+    type At<'w> = ObserveEventsRequest<'w>;
+    const NAME: &'static str = "perfetto.protos.ObserveEventsRequest";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> ObserveEventsRequest<'_> {
+        ObserveEventsRequest { message }
+    }
+}
+/// Decoder of `perfetto.protos.ObserveEventsRequest`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ObserveEventsRequestDecoder<'a> {
+    decoder: ::protozero::Decoder<'a>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> ObserveEventsRequestDecoder<'a> {
+    /// Creates a decoder. Each accessor reads the whole message.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            decoder: ::protozero::Decoder::new(bytes),
+        }
+    }
+    /// Returns the elements of field `events_to_observe` (1, repeated `perfetto.protos.ObservableEvents.Type`). An error ends the iterator.
+    #[inline]
+    pub fn events_to_observe(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<observable_events::Type, ::protozero::DecodeError>,
+    > + use<'a> {
+        self.decoder
+            .repeated::<::protozero::types::Int32>(1)
+            .map(|value| value.map(observable_events::Type))
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        &self.decoder
+    }
+}
+/// Writer of `perfetto.protos.ObserveEventsResponse`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ObserveEventsResponse<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> ObserveEventsResponse<'w> {
+    /// Number of field `events`.
+    ///
+    /// An ObservableEvents.
+    pub const EVENTS_FIELD_NUMBER: u32 = 1;
+    /// Appends field `events` (1, bytes).
+    ///
+    /// An ObservableEvents.
+    #[inline]
+    pub fn set_events(&mut self, value: &[u8]) -> &mut Self {
+        self.message.append_bytes::<1>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for ObserveEventsResponse<'_> {
+    type At<'w> = ObserveEventsResponse<'w>;
+    const NAME: &'static str = "perfetto.protos.ObserveEventsResponse";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> ObserveEventsResponse<'_> {
+        ObserveEventsResponse { message }
+    }
+}
+/// Decoder of `perfetto.protos.ObserveEventsResponse`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ObserveEventsResponseDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 1>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> ObserveEventsResponseDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            _ => 1,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `events` (1, bytes).
+    ///
+    /// An ObservableEvents.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn events(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a [u8]>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Bytes>(0)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.ObservableEvents`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ObservableEvents<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> ObservableEvents<'w> {
+    /// Number of field `instance_state_changes`.
+    pub const INSTANCE_STATE_CHANGES_FIELD_NUMBER: u32 = 1;
+    /// Number of field `all_data_sources_started`.
+    pub const ALL_DATA_SOURCES_STARTED_FIELD_NUMBER: u32 = 2;
+    /// Number of field `clone_trigger_hit`.
+    pub const CLONE_TRIGGER_HIT_FIELD_NUMBER: u32 = 3;
+    /// Appends one element of field `instance_state_changes` (1, repeated `perfetto.protos.ObservableEvents.DataSourceInstanceStateChange`).
+    #[inline]
+    pub fn add_instance_state_changes<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(
+            &mut observable_events::DataSourceInstanceStateChange<'_>,
+        ) -> R,
+    ) -> R {
+        write(&mut self.begin_instance_state_changes())
+    }
+    /// Begins one element of field `instance_state_changes` (1, repeated `perfetto.protos.ObservableEvents.DataSourceInstanceStateChange`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_instance_state_changes(
+        &mut self,
+    ) -> observable_events::DataSourceInstanceStateChange<'_> {
+        <observable_events::DataSourceInstanceStateChange<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
+    }
+    /// Appends field `all_data_sources_started` (2, bool).
+    #[inline]
+    pub fn set_all_data_sources_started(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<2>(value);
+        self
+    }
+    /// Appends field `clone_trigger_hit` (3, `perfetto.protos.ObservableEvents.CloneTriggerHit`).
+    #[inline]
+    pub fn clone_trigger_hit<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut observable_events::CloneTriggerHit<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_clone_trigger_hit())
+    }
+    /// Begins field `clone_trigger_hit` (3, `perfetto.protos.ObservableEvents.CloneTriggerHit`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_clone_trigger_hit(&mut self) -> observable_events::CloneTriggerHit<'_> {
+        <observable_events::CloneTriggerHit<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<3>())
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for ObservableEvents<'_> {
+    type At<'w> = ObservableEvents<'w>;
+    const NAME: &'static str = "perfetto.protos.ObservableEvents";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> ObservableEvents<'_> {
+        ObservableEvents { message }
+    }
+}
+/// Decoder of `perfetto.protos.ObservableEvents`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ObservableEventsDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 3>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> ObservableEventsDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            2 => 0,
+            3 => 1,
+            1 => 2,
+            _ => 3,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+        }
+    }
+    /// Returns the elements of field `instance_state_changes` (1, repeated `perfetto.protos.ObservableEvents.DataSourceInstanceStateChange`). An error ends the iterator.
+    #[inline]
+    pub fn instance_state_changes(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<
+            observable_events::DataSourceInstanceStateChangeDecoder<'a>,
+            ::protozero::DecodeError,
+        >,
+    > + use<'a> {
+        self.message
+            .repeated::<::protozero::types::Bytes>(2, 1)
+            .map(|value| {
+                value.map(observable_events::DataSourceInstanceStateChangeDecoder::new)
+            })
+    }
+    /// Returns the last value of field `all_data_sources_started` (2, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn all_data_sources_started(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(0)
+    }
+    /// Returns the last value of field `clone_trigger_hit` (3, `perfetto.protos.ObservableEvents.CloneTriggerHit`).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn clone_trigger_hit(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<observable_events::CloneTriggerHitDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Bytes>(1)
+            .map(|value| value.map(observable_events::CloneTriggerHitDecoder::new))
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.QueryServiceStateRequest`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct QueryServiceStateRequest<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> QueryServiceStateRequest<'w> {
+    /// Number of field `sessions_only`.
+    pub const SESSIONS_ONLY_FIELD_NUMBER: u32 = 1;
+    /// Appends field `sessions_only` (1, bool).
+    #[inline]
+    pub fn set_sessions_only(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<1>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for QueryServiceStateRequest<'_> {
+    type At<'w> = QueryServiceStateRequest<'w>;
+    const NAME: &'static str = "perfetto.protos.QueryServiceStateRequest";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> QueryServiceStateRequest<'_> {
+        QueryServiceStateRequest {
+            message,
+        }
+    }
+}
+/// Decoder of `perfetto.protos.QueryServiceStateRequest`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct QueryServiceStateRequestDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 1>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> QueryServiceStateRequestDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            _ => 1,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `sessions_only` (1, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn sessions_only(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(0)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.QueryServiceStateResponse`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct QueryServiceStateResponse<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> QueryServiceStateResponse<'w> {
+    /// Number of field `service_state`.
+    ///
+    /// A part of a TracingServiceState. The parts of all replies, one after the other, are the whole message.
+    pub const SERVICE_STATE_FIELD_NUMBER: u32 = 1;
+    /// Appends field `service_state` (1, bytes).
+    ///
+    /// A part of a TracingServiceState. The parts of all replies, one after the other, are the whole message.
+    #[inline]
+    pub fn set_service_state(&mut self, value: &[u8]) -> &mut Self {
+        self.message.append_bytes::<1>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for QueryServiceStateResponse<'_> {
+    type At<'w> = QueryServiceStateResponse<'w>;
+    const NAME: &'static str = "perfetto.protos.QueryServiceStateResponse";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> QueryServiceStateResponse<'_> {
+        QueryServiceStateResponse {
+            message,
+        }
+    }
+}
+/// Decoder of `perfetto.protos.QueryServiceStateResponse`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct QueryServiceStateResponseDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 1>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> QueryServiceStateResponseDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            _ => 1,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `service_state` (1, bytes).
+    ///
+    /// A part of a TracingServiceState. The parts of all replies, one after the other, are the whole message.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn service_state(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a [u8]>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Bytes>(0)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.TracingServiceState`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct TracingServiceState<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> TracingServiceState<'w> {
+    /// Number of field `producers`.
+    pub const PRODUCERS_FIELD_NUMBER: u32 = 1;
+    /// Number of field `data_sources`.
+    pub const DATA_SOURCES_FIELD_NUMBER: u32 = 2;
+    /// Number of field `num_sessions`.
+    pub const NUM_SESSIONS_FIELD_NUMBER: u32 = 3;
+    /// Number of field `num_sessions_started`.
+    pub const NUM_SESSIONS_STARTED_FIELD_NUMBER: u32 = 4;
+    /// Number of field `tracing_service_version`.
+    pub const TRACING_SERVICE_VERSION_FIELD_NUMBER: u32 = 5;
+    /// Number of field `tracing_sessions`.
+    pub const TRACING_SESSIONS_FIELD_NUMBER: u32 = 6;
+    /// Number of field `supports_tracing_sessions`.
+    ///
+    /// Old daemons never list sessions, and do not set this field.
+    pub const SUPPORTS_TRACING_SESSIONS_FIELD_NUMBER: u32 = 7;
+    /// Appends one element of field `producers` (1, repeated `perfetto.protos.TracingServiceState.Producer`).
+    #[inline]
+    pub fn add_producers<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut tracing_service_state::Producer<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_producers())
+    }
+    /// Begins one element of field `producers` (1, repeated `perfetto.protos.TracingServiceState.Producer`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_producers(&mut self) -> tracing_service_state::Producer<'_> {
+        <tracing_service_state::Producer<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
+    }
+    /// Appends one element of field `data_sources` (2, repeated `perfetto.protos.TracingServiceState.DataSource`).
+    #[inline]
+    pub fn add_data_sources<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut tracing_service_state::DataSource<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_data_sources())
+    }
+    /// Begins one element of field `data_sources` (2, repeated `perfetto.protos.TracingServiceState.DataSource`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_data_sources(&mut self) -> tracing_service_state::DataSource<'_> {
+        <tracing_service_state::DataSource<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<2>())
+    }
+    /// Appends field `num_sessions` (3, int32).
+    #[inline]
+    pub fn set_num_sessions(&mut self, value: i32) -> &mut Self {
+        self.message.append_int32::<3>(value);
+        self
+    }
+    /// Appends field `num_sessions_started` (4, int32).
+    #[inline]
+    pub fn set_num_sessions_started(&mut self, value: i32) -> &mut Self {
+        self.message.append_int32::<4>(value);
+        self
+    }
+    /// Appends field `tracing_service_version` (5, string).
+    #[inline]
+    pub fn set_tracing_service_version(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<5>(value);
+        self
+    }
+    /// Appends one element of field `tracing_sessions` (6, repeated `perfetto.protos.TracingServiceState.TracingSession`).
+    #[inline]
+    pub fn add_tracing_sessions<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(
+            &mut tracing_service_state::TracingSession<'_>,
+        ) -> R,
+    ) -> R {
+        write(&mut self.begin_tracing_sessions())
+    }
+    /// Begins one element of field `tracing_sessions` (6, repeated `perfetto.protos.TracingServiceState.TracingSession`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_tracing_sessions(
+        &mut self,
+    ) -> tracing_service_state::TracingSession<'_> {
+        <tracing_service_state::TracingSession<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<6>())
+    }
+    /// Appends field `supports_tracing_sessions` (7, bool).
+    ///
+    /// Old daemons never list sessions, and do not set this field.
+    #[inline]
+    pub fn set_supports_tracing_sessions(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<7>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for TracingServiceState<'_> {
+    type At<'w> = TracingServiceState<'w>;
+    const NAME: &'static str = "perfetto.protos.TracingServiceState";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> TracingServiceState<'_> {
+        TracingServiceState { message }
+    }
+}
+/// Decoder of `perfetto.protos.TracingServiceState`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct TracingServiceStateDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 7>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> TracingServiceStateDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            3 => 0,
+            4 => 1,
+            5 => 2,
+            7 => 3,
+            1 => 4,
+            2 => 5,
+            6 => 6,
+            _ => 7,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 4, slot_of),
+        }
+    }
+    /// Returns the elements of field `producers` (1, repeated `perfetto.protos.TracingServiceState.Producer`). An error ends the iterator.
+    #[inline]
+    pub fn producers(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<
+            tracing_service_state::ProducerDecoder<'a>,
+            ::protozero::DecodeError,
+        >,
+    > + use<'a> {
+        self.message
+            .repeated::<::protozero::types::Bytes>(4, 1)
+            .map(|value| value.map(tracing_service_state::ProducerDecoder::new))
+    }
+    /// Returns the elements of field `data_sources` (2, repeated `perfetto.protos.TracingServiceState.DataSource`). An error ends the iterator.
+    #[inline]
+    pub fn data_sources(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<
+            tracing_service_state::DataSourceDecoder<'a>,
+            ::protozero::DecodeError,
+        >,
+    > + use<'a> {
+        self.message
+            .repeated::<::protozero::types::Bytes>(5, 2)
+            .map(|value| value.map(tracing_service_state::DataSourceDecoder::new))
+    }
+    /// Returns the last value of field `num_sessions` (3, int32).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn num_sessions(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<i32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Int32>(0)
+    }
+    /// Returns the last value of field `num_sessions_started` (4, int32).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn num_sessions_started(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<i32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Int32>(1)
+    }
+    /// Returns the last value of field `tracing_service_version` (5, string).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn tracing_service_version(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(2)
+    }
+    /// Returns the elements of field `tracing_sessions` (6, repeated `perfetto.protos.TracingServiceState.TracingSession`). An error ends the iterator.
+    #[inline]
+    pub fn tracing_sessions(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<
+            tracing_service_state::TracingSessionDecoder<'a>,
+            ::protozero::DecodeError,
+        >,
+    > + use<'a> {
+        self.message
+            .repeated::<::protozero::types::Bytes>(6, 6)
+            .map(|value| value.map(tracing_service_state::TracingSessionDecoder::new))
+    }
+    /// Returns the last value of field `supports_tracing_sessions` (7, bool).
+    ///
+    /// Old daemons never list sessions, and do not set this field.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn supports_tracing_sessions(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(3)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.QueryCapabilitiesResponse`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct QueryCapabilitiesResponse<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> QueryCapabilitiesResponse<'w> {
+    /// Number of field `capabilities`.
+    pub const CAPABILITIES_FIELD_NUMBER: u32 = 1;
+    /// Appends field `capabilities` (1, `perfetto.protos.TracingServiceCapabilities`).
+    #[inline]
+    pub fn capabilities<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut TracingServiceCapabilities<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_capabilities())
+    }
+    /// Begins field `capabilities` (1, `perfetto.protos.TracingServiceCapabilities`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_capabilities(&mut self) -> TracingServiceCapabilities<'_> {
+        <TracingServiceCapabilities<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for QueryCapabilitiesResponse<'_> {
+    type At<'w> = QueryCapabilitiesResponse<'w>;
+    const NAME: &'static str = "perfetto.protos.QueryCapabilitiesResponse";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> QueryCapabilitiesResponse<'_> {
+        QueryCapabilitiesResponse {
+            message,
+        }
+    }
+}
+/// Decoder of `perfetto.protos.QueryCapabilitiesResponse`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct QueryCapabilitiesResponseDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 1>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> QueryCapabilitiesResponseDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            _ => 1,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `capabilities` (1, `perfetto.protos.TracingServiceCapabilities`).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn capabilities(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<TracingServiceCapabilitiesDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Bytes>(0)
+            .map(|value| value.map(TracingServiceCapabilitiesDecoder::new))
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.TracingServiceCapabilities`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct TracingServiceCapabilities<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> TracingServiceCapabilities<'w> {
+    /// Number of field `has_query_capabilities`.
+    pub const HAS_QUERY_CAPABILITIES_FIELD_NUMBER: u32 = 1;
+    /// Number of field `observable_events`.
+    pub const OBSERVABLE_EVENTS_FIELD_NUMBER: u32 = 2;
+    /// Number of field `has_trace_config_output_path`.
+    pub const HAS_TRACE_CONFIG_OUTPUT_PATH_FIELD_NUMBER: u32 = 3;
+    /// Number of field `has_clone_session`.
+    pub const HAS_CLONE_SESSION_FIELD_NUMBER: u32 = 4;
+    /// Appends field `has_query_capabilities` (1, bool).
+    #[inline]
+    pub fn set_has_query_capabilities(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<1>(value);
+        self
+    }
+    /// Appends one element of field `observable_events` (2, repeated `perfetto.protos.ObservableEvents.Type`).
+    #[inline]
+    pub fn add_observable_events(
+        &mut self,
+        value: observable_events::Type,
+    ) -> &mut Self {
+        self.message.append_enum::<2>(value.0);
+        self
+    }
+    /// Appends field `has_trace_config_output_path` (3, bool).
+    #[inline]
+    pub fn set_has_trace_config_output_path(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<3>(value);
+        self
+    }
+    /// Appends field `has_clone_session` (4, bool).
+    #[inline]
+    pub fn set_has_clone_session(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<4>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for TracingServiceCapabilities<'_> {
+    type At<'w> = TracingServiceCapabilities<'w>;
+    const NAME: &'static str = "perfetto.protos.TracingServiceCapabilities";
+    #[inline]
+    fn from_message(
+        message: ::protozero::Message<'_>,
+    ) -> TracingServiceCapabilities<'_> {
+        TracingServiceCapabilities {
+            message,
+        }
+    }
+}
+/// Decoder of `perfetto.protos.TracingServiceCapabilities`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct TracingServiceCapabilitiesDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 4>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> TracingServiceCapabilitiesDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            3 => 1,
+            4 => 2,
+            2 => 3,
+            _ => 4,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 3, slot_of),
+        }
+    }
+    /// Returns the last value of field `has_query_capabilities` (1, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn has_query_capabilities(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(0)
+    }
+    /// Returns the elements of field `observable_events` (2, repeated `perfetto.protos.ObservableEvents.Type`). An error ends the iterator.
+    #[inline]
+    pub fn observable_events(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<observable_events::Type, ::protozero::DecodeError>,
+    > + use<'a> {
+        self.message
+            .repeated::<::protozero::types::Int32>(3, 2)
+            .map(|value| value.map(observable_events::Type))
+    }
+    /// Returns the last value of field `has_trace_config_output_path` (3, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn has_trace_config_output_path(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(1)
+    }
+    /// Returns the last value of field `has_clone_session` (4, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn has_clone_session(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(2)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.SaveTraceForBugreportResponse`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct SaveTraceForBugreportResponse<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> SaveTraceForBugreportResponse<'w> {
+    /// Number of field `success`.
+    pub const SUCCESS_FIELD_NUMBER: u32 = 1;
+    /// Number of field `msg`.
+    pub const MSG_FIELD_NUMBER: u32 = 2;
+    /// Appends field `success` (1, bool).
+    #[inline]
+    pub fn set_success(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<1>(value);
+        self
+    }
+    /// Appends field `msg` (2, string).
+    #[inline]
+    pub fn set_msg(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<2>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for SaveTraceForBugreportResponse<'_> {
+    type At<'w> = SaveTraceForBugreportResponse<'w>;
+    const NAME: &'static str = "perfetto.protos.SaveTraceForBugreportResponse";
+    #[inline]
+    fn from_message(
+        message: ::protozero::Message<'_>,
+    ) -> SaveTraceForBugreportResponse<'_> {
+        SaveTraceForBugreportResponse {
+            message,
+        }
+    }
+}
+/// Decoder of `perfetto.protos.SaveTraceForBugreportResponse`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct SaveTraceForBugreportResponseDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 2>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> SaveTraceForBugreportResponseDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            _ => 2,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+        }
+    }
+    /// Returns the last value of field `success` (1, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn success(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(0)
+    }
+    /// Returns the last value of field `msg` (2, string).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn msg(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(1)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.CloneSessionRequest`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct CloneSessionRequest<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> CloneSessionRequest<'w> {
+    /// Number of field `session_id`.
+    ///
+    /// All ones stand for the session with the highest bugreport_score.
+    pub const SESSION_ID_FIELD_NUMBER: u32 = 1;
+    /// Number of field `unique_session_name`.
+    pub const UNIQUE_SESSION_NAME_FIELD_NUMBER: u32 = 4;
+    /// Number of field `skip_trace_filter`.
+    pub const SKIP_TRACE_FILTER_FIELD_NUMBER: u32 = 2;
+    /// Number of field `for_bugreport`.
+    pub const FOR_BUGREPORT_FIELD_NUMBER: u32 = 3;
+    /// Number of field `clone_trigger_name`.
+    pub const CLONE_TRIGGER_NAME_FIELD_NUMBER: u32 = 5;
+    /// Number of field `clone_trigger_producer_name`.
+    pub const CLONE_TRIGGER_PRODUCER_NAME_FIELD_NUMBER: u32 = 6;
+    /// Number of field `clone_trigger_trusted_producer_uid`.
+    pub const CLONE_TRIGGER_TRUSTED_PRODUCER_UID_FIELD_NUMBER: u32 = 7;
+    /// Number of field `clone_trigger_boot_time_ns`.
+    pub const CLONE_TRIGGER_BOOT_TIME_NS_FIELD_NUMBER: u32 = 8;
+    /// Number of field `clone_trigger_delay_ms`.
+    pub const CLONE_TRIGGER_DELAY_MS_FIELD_NUMBER: u32 = 9;
+    /// Appends field `session_id` (1, uint64), a member of oneof `selector`.
+    ///
+    /// All ones stand for the session with the highest bugreport_score.
+    #[inline]
+    pub fn set_session_id(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<1>(value);
+        self
+    }
+    /// Appends field `unique_session_name` (4, string), a member of oneof `selector`.
+    #[inline]
+    pub fn set_unique_session_name(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<4>(value);
+        self
+    }
+    /// Appends field `skip_trace_filter` (2, bool).
+    #[inline]
+    pub fn set_skip_trace_filter(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<2>(value);
+        self
+    }
+    /// Appends field `for_bugreport` (3, bool).
+    #[inline]
+    pub fn set_for_bugreport(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<3>(value);
+        self
+    }
+    /// Appends field `clone_trigger_name` (5, string).
+    #[inline]
+    pub fn set_clone_trigger_name(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<5>(value);
+        self
+    }
+    /// Appends field `clone_trigger_producer_name` (6, string).
+    #[inline]
+    pub fn set_clone_trigger_producer_name(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<6>(value);
+        self
+    }
+    /// Appends field `clone_trigger_trusted_producer_uid` (7, int32).
+    #[inline]
+    pub fn set_clone_trigger_trusted_producer_uid(&mut self, value: i32) -> &mut Self {
+        self.message.append_int32::<7>(value);
+        self
+    }
+    /// Appends field `clone_trigger_boot_time_ns` (8, uint64).
+    #[inline]
+    pub fn set_clone_trigger_boot_time_ns(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<8>(value);
+        self
+    }
+    /// Appends field `clone_trigger_delay_ms` (9, uint64).
+    #[inline]
+    pub fn set_clone_trigger_delay_ms(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<9>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for CloneSessionRequest<'_> {
+    type At<'w> = CloneSessionRequest<'w>;
+    const NAME: &'static str = "perfetto.protos.CloneSessionRequest";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> CloneSessionRequest<'_> {
+        CloneSessionRequest { message }
+    }
+}
+/// Decoder of `perfetto.protos.CloneSessionRequest`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct CloneSessionRequestDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 9>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> CloneSessionRequestDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            4 => 1,
+            2 => 2,
+            3 => 3,
+            5 => 4,
+            6 => 5,
+            7 => 6,
+            8 => 7,
+            9 => 8,
+            _ => 9,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 9, slot_of),
+        }
+    }
+    /// Returns the last value of field `session_id` (1, uint64), a member of oneof `selector`. Other members are ignored.
+    ///
+    /// All ones stand for the session with the highest bugreport_score.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn session_id(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(0)
+    }
+    /// Returns the last value of field `unique_session_name` (4, string), a member of oneof `selector`. Other members are ignored.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn unique_session_name(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(1)
+    }
+    /// Returns the last value of field `skip_trace_filter` (2, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn skip_trace_filter(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(2)
+    }
+    /// Returns the last value of field `for_bugreport` (3, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn for_bugreport(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(3)
+    }
+    /// Returns the last value of field `clone_trigger_name` (5, string).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn clone_trigger_name(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(4)
+    }
+    /// Returns the last value of field `clone_trigger_producer_name` (6, string).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn clone_trigger_producer_name(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(5)
+    }
+    /// Returns the last value of field `clone_trigger_trusted_producer_uid` (7, int32).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn clone_trigger_trusted_producer_uid(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<i32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Int32>(6)
+    }
+    /// Returns the last value of field `clone_trigger_boot_time_ns` (8, uint64).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn clone_trigger_boot_time_ns(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(7)
+    }
+    /// Returns the last value of field `clone_trigger_delay_ms` (9, uint64).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn clone_trigger_delay_ms(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(8)
+    }
+    /// Returns the member of oneof `selector` that was written last.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn selector(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<clone_session_request::Selector<'a>>,
+        ::protozero::DecodeError,
+    > {
+        let ::core::option::Option::Some(field) = self.message.last_of([0, 1])? else {
+            return ::core::result::Result::Ok(::core::option::Option::None);
+        };
+        ::core::result::Result::Ok(
+            ::core::option::Option::Some(
+                match field.number {
+                    1 => {
+                        clone_session_request::Selector::SessionId(
+                            <::protozero::types::Uint64 as ::protozero::types::FieldType>::from_field(
+                                field,
+                            )?,
+                        )
+                    }
+                    4 => {
+                        clone_session_request::Selector::UniqueSessionName(
+                            <::protozero::types::Str as ::protozero::types::FieldType>::from_field(
+                                field,
+                            )?,
+                        )
+                    }
+                    _ => return ::core::result::Result::Ok(::core::option::Option::None),
+                },
+            ),
+        )
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.CloneSessionResponse`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct CloneSessionResponse<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> CloneSessionResponse<'w> {
+    /// Number of field `success`.
+    pub const SUCCESS_FIELD_NUMBER: u32 = 1;
+    /// Number of field `error`.
+    pub const ERROR_FIELD_NUMBER: u32 = 2;
+    /// Number of field `uuid_msb`.
+    pub const UUID_MSB_FIELD_NUMBER: u32 = 3;
+    /// Number of field `uuid_lsb`.
+    pub const UUID_LSB_FIELD_NUMBER: u32 = 4;
+    /// Number of field `was_write_into_file`.
+    pub const WAS_WRITE_INTO_FILE_FIELD_NUMBER: u32 = 5;
+    /// Appends field `success` (1, bool).
+    #[inline]
+    pub fn set_success(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<1>(value);
+        self
+    }
+    /// Appends field `error` (2, string).
+    #[inline]
+    pub fn set_error(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<2>(value);
+        self
+    }
+    /// Appends field `uuid_msb` (3, int64).
+    #[inline]
+    pub fn set_uuid_msb(&mut self, value: i64) -> &mut Self {
+        self.message.append_int64::<3>(value);
+        self
+    }
+    /// Appends field `uuid_lsb` (4, int64).
+    #[inline]
+    pub fn set_uuid_lsb(&mut self, value: i64) -> &mut Self {
+        self.message.append_int64::<4>(value);
+        self
+    }
+    /// Appends field `was_write_into_file` (5, bool).
+    #[inline]
+    pub fn set_was_write_into_file(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<5>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for CloneSessionResponse<'_> {
+    type At<'w> = CloneSessionResponse<'w>;
+    const NAME: &'static str = "perfetto.protos.CloneSessionResponse";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> CloneSessionResponse<'_> {
+        CloneSessionResponse { message }
+    }
+}
+/// Decoder of `perfetto.protos.CloneSessionResponse`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct CloneSessionResponseDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 5>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> CloneSessionResponseDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            3 => 2,
+            4 => 3,
+            5 => 4,
+            _ => 5,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 5, slot_of),
+        }
+    }
+    /// Returns the last value of field `success` (1, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn success(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(0)
+    }
+    /// Returns the last value of field `error` (2, string).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn error(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(1)
+    }
+    /// Returns the last value of field `uuid_msb` (3, int64).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn uuid_msb(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<i64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Int64>(2)
+    }
+    /// Returns the last value of field `uuid_lsb` (4, int64).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn uuid_lsb(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<i64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Int64>(3)
+    }
+    /// Returns the last value of field `was_write_into_file` (5, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn was_write_into_file(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(4)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
 /// Types nested in `perfetto.protos.IPCFrame`.
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub mod ipc_frame {
@@ -3991,5 +6273,1100 @@ pub mod commit_data_request {
                 self.message.decoder()
             }
         }
+    }
+}
+/// Types nested in `perfetto.protos.ReadBuffersResponse`.
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub mod read_buffers_response {
+    /// Writer of `perfetto.protos.ReadBuffersResponse.Slice`.
+    #[derive(Debug)]
+    pub struct Slice<'w> {
+        message: ::protozero::Message<'w>,
+    }
+    impl<'w> Slice<'w> {
+        /// Number of field `data`.
+        pub const DATA_FIELD_NUMBER: u32 = 1;
+        /// Number of field `last_slice_for_packet`.
+        pub const LAST_SLICE_FOR_PACKET_FIELD_NUMBER: u32 = 2;
+        /// Appends field `data` (1, bytes).
+        #[inline]
+        pub fn set_data(&mut self, value: &[u8]) -> &mut Self {
+            self.message.append_bytes::<1>(value);
+            self
+        }
+        /// Appends field `last_slice_for_packet` (2, bool).
+        #[inline]
+        pub fn set_last_slice_for_packet(&mut self, value: bool) -> &mut Self {
+            self.message.append_bool::<2>(value);
+            self
+        }
+        /// Returns the untyped message, for unknown fields.
+        #[inline]
+        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+            &mut self.message
+        }
+    }
+    impl ::protozero::Writer for Slice<'_> {
+        type At<'w> = Slice<'w>;
+        const NAME: &'static str = "perfetto.protos.ReadBuffersResponse.Slice";
+        #[inline]
+        fn from_message(message: ::protozero::Message<'_>) -> Slice<'_> {
+            Slice { message }
+        }
+    }
+    /// Decoder of `perfetto.protos.ReadBuffersResponse.Slice`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct SliceDecoder<'a> {
+        message: ::protozero::IndexedMessage<'a, 2>,
+    }
+    impl<'a> SliceDecoder<'a> {
+        /// Creates a decoder, and reads the message once to find its fields.
+        #[inline]
+        #[must_use]
+        pub fn new(bytes: &'a [u8]) -> Self {
+            let slot_of = |number| match number {
+                1 => 0,
+                2 => 1,
+                _ => 2,
+            };
+            Self {
+                message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+            }
+        }
+        /// Returns the last value of field `data` (1, bytes).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn data(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a [u8]>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Bytes>(0)
+        }
+        /// Returns the last value of field `last_slice_for_packet` (2, bool).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn last_slice_for_packet(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<bool>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Bool>(1)
+        }
+        /// Iterates over all fields in the order of the bytes, also unknown ones.
+        #[inline]
+        #[must_use]
+        pub fn fields(&self) -> ::protozero::Fields<'a> {
+            self.as_decoder().fields()
+        }
+        /// Returns the untyped decoder, for unknown fields.
+        #[inline]
+        #[must_use]
+        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+            self.message.decoder()
+        }
+    }
+}
+/// Types nested in `perfetto.protos.ObservableEvents`.
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub mod observable_events {
+    /// Writer of `perfetto.protos.ObservableEvents.DataSourceInstanceStateChange`.
+    #[derive(Debug)]
+    pub struct DataSourceInstanceStateChange<'w> {
+        message: ::protozero::Message<'w>,
+    }
+    impl<'w> DataSourceInstanceStateChange<'w> {
+        /// Number of field `producer_name`.
+        pub const PRODUCER_NAME_FIELD_NUMBER: u32 = 1;
+        /// Number of field `data_source_name`.
+        pub const DATA_SOURCE_NAME_FIELD_NUMBER: u32 = 2;
+        /// Number of field `state`.
+        pub const STATE_FIELD_NUMBER: u32 = 3;
+        /// Appends field `producer_name` (1, string).
+        #[inline]
+        pub fn set_producer_name(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<1>(value);
+            self
+        }
+        /// Appends field `data_source_name` (2, string).
+        #[inline]
+        pub fn set_data_source_name(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<2>(value);
+            self
+        }
+        /// Appends field `state` (3, `perfetto.protos.ObservableEvents.DataSourceInstanceState`).
+        #[inline]
+        pub fn set_state(&mut self, value: DataSourceInstanceState) -> &mut Self {
+            self.message.append_enum::<3>(value.0);
+            self
+        }
+        /// Returns the untyped message, for unknown fields.
+        #[inline]
+        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+            &mut self.message
+        }
+    }
+    impl ::protozero::Writer for DataSourceInstanceStateChange<'_> {
+        type At<'w> = DataSourceInstanceStateChange<'w>;
+        const NAME: &'static str = "perfetto.protos.ObservableEvents.DataSourceInstanceStateChange";
+        #[inline]
+        fn from_message(
+            message: ::protozero::Message<'_>,
+        ) -> DataSourceInstanceStateChange<'_> {
+            DataSourceInstanceStateChange {
+                message,
+            }
+        }
+    }
+    /// Decoder of `perfetto.protos.ObservableEvents.DataSourceInstanceStateChange`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct DataSourceInstanceStateChangeDecoder<'a> {
+        message: ::protozero::IndexedMessage<'a, 3>,
+    }
+    impl<'a> DataSourceInstanceStateChangeDecoder<'a> {
+        /// Creates a decoder, and reads the message once to find its fields.
+        #[inline]
+        #[must_use]
+        pub fn new(bytes: &'a [u8]) -> Self {
+            let slot_of = |number| match number {
+                1 => 0,
+                2 => 1,
+                3 => 2,
+                _ => 3,
+            };
+            Self {
+                message: ::protozero::IndexedMessage::new(bytes, 3, slot_of),
+            }
+        }
+        /// Returns the last value of field `producer_name` (1, string).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn producer_name(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(0)
+        }
+        /// Returns the last value of field `data_source_name` (2, string).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn data_source_name(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(1)
+        }
+        /// Returns the last value of field `state` (3, `perfetto.protos.ObservableEvents.DataSourceInstanceState`).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn state(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<DataSourceInstanceState>,
+            ::protozero::DecodeError,
+        > {
+            self.message
+                .last::<::protozero::types::Int32>(2)
+                .map(|value| value.map(DataSourceInstanceState))
+        }
+        /// Iterates over all fields in the order of the bytes, also unknown ones.
+        #[inline]
+        #[must_use]
+        pub fn fields(&self) -> ::protozero::Fields<'a> {
+            self.as_decoder().fields()
+        }
+        /// Returns the untyped decoder, for unknown fields.
+        #[inline]
+        #[must_use]
+        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+            self.message.decoder()
+        }
+    }
+    /// Writer of `perfetto.protos.ObservableEvents.CloneTriggerHit`.
+    #[derive(Debug)]
+    pub struct CloneTriggerHit<'w> {
+        message: ::protozero::Message<'w>,
+    }
+    impl<'w> CloneTriggerHit<'w> {
+        /// Number of field `tracing_session_id`.
+        pub const TRACING_SESSION_ID_FIELD_NUMBER: u32 = 1;
+        /// Number of field `trigger_name`.
+        pub const TRIGGER_NAME_FIELD_NUMBER: u32 = 2;
+        /// Number of field `producer_name`.
+        pub const PRODUCER_NAME_FIELD_NUMBER: u32 = 3;
+        /// Number of field `producer_uid`.
+        pub const PRODUCER_UID_FIELD_NUMBER: u32 = 4;
+        /// Number of field `boot_time_ns`.
+        pub const BOOT_TIME_NS_FIELD_NUMBER: u32 = 5;
+        /// Number of field `trigger_delay_ms`.
+        pub const TRIGGER_DELAY_MS_FIELD_NUMBER: u32 = 6;
+        /// Appends field `tracing_session_id` (1, int64).
+        #[inline]
+        pub fn set_tracing_session_id(&mut self, value: i64) -> &mut Self {
+            self.message.append_int64::<1>(value);
+            self
+        }
+        /// Appends field `trigger_name` (2, string).
+        #[inline]
+        pub fn set_trigger_name(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<2>(value);
+            self
+        }
+        /// Appends field `producer_name` (3, string).
+        #[inline]
+        pub fn set_producer_name(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<3>(value);
+            self
+        }
+        /// Appends field `producer_uid` (4, uint32).
+        #[inline]
+        pub fn set_producer_uid(&mut self, value: u32) -> &mut Self {
+            self.message.append_uint32::<4>(value);
+            self
+        }
+        /// Appends field `boot_time_ns` (5, uint64).
+        #[inline]
+        pub fn set_boot_time_ns(&mut self, value: u64) -> &mut Self {
+            self.message.append_uint64::<5>(value);
+            self
+        }
+        /// Appends field `trigger_delay_ms` (6, uint64).
+        #[inline]
+        pub fn set_trigger_delay_ms(&mut self, value: u64) -> &mut Self {
+            self.message.append_uint64::<6>(value);
+            self
+        }
+        /// Returns the untyped message, for unknown fields.
+        #[inline]
+        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+            &mut self.message
+        }
+    }
+    impl ::protozero::Writer for CloneTriggerHit<'_> {
+        type At<'w> = CloneTriggerHit<'w>;
+        const NAME: &'static str = "perfetto.protos.ObservableEvents.CloneTriggerHit";
+        #[inline]
+        fn from_message(message: ::protozero::Message<'_>) -> CloneTriggerHit<'_> {
+            CloneTriggerHit { message }
+        }
+    }
+    /// Decoder of `perfetto.protos.ObservableEvents.CloneTriggerHit`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct CloneTriggerHitDecoder<'a> {
+        message: ::protozero::IndexedMessage<'a, 6>,
+    }
+    impl<'a> CloneTriggerHitDecoder<'a> {
+        /// Creates a decoder, and reads the message once to find its fields.
+        #[inline]
+        #[must_use]
+        pub fn new(bytes: &'a [u8]) -> Self {
+            let slot_of = |number| match number {
+                1 => 0,
+                2 => 1,
+                3 => 2,
+                4 => 3,
+                5 => 4,
+                6 => 5,
+                _ => 6,
+            };
+            Self {
+                message: ::protozero::IndexedMessage::new(bytes, 6, slot_of),
+            }
+        }
+        /// Returns the last value of field `tracing_session_id` (1, int64).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn tracing_session_id(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<i64>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Int64>(0)
+        }
+        /// Returns the last value of field `trigger_name` (2, string).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn trigger_name(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(1)
+        }
+        /// Returns the last value of field `producer_name` (3, string).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn producer_name(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(2)
+        }
+        /// Returns the last value of field `producer_uid` (4, uint32).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn producer_uid(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint32>(3)
+        }
+        /// Returns the last value of field `boot_time_ns` (5, uint64).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn boot_time_ns(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u64>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint64>(4)
+        }
+        /// Returns the last value of field `trigger_delay_ms` (6, uint64).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn trigger_delay_ms(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u64>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint64>(5)
+        }
+        /// Iterates over all fields in the order of the bytes, also unknown ones.
+        #[inline]
+        #[must_use]
+        pub fn fields(&self) -> ::protozero::Fields<'a> {
+            self.as_decoder().fields()
+        }
+        /// Returns the untyped decoder, for unknown fields.
+        #[inline]
+        #[must_use]
+        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+            self.message.decoder()
+        }
+    }
+    /// Enum `perfetto.protos.ObservableEvents.Type`; it may hold numbers without a name.
+    ///
+    /// The numbers are bits of a mask in other places.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub struct Type(pub i32);
+    impl Type {
+        /// `TYPE_UNSPECIFIED` (0).
+        pub const UNSPECIFIED: Self = Self(0);
+        /// `TYPE_DATA_SOURCES_INSTANCES` (1).
+        pub const DATA_SOURCES_INSTANCES: Self = Self(1);
+        /// `TYPE_ALL_DATA_SOURCES_STARTED` (2).
+        pub const ALL_DATA_SOURCES_STARTED: Self = Self(2);
+        /// `TYPE_CLONE_TRIGGER_HIT` (4).
+        pub const CLONE_TRIGGER_HIT: Self = Self(4);
+        /// Returns the name in the schema. If several values share the number, this is the first name.
+        #[inline]
+        #[must_use]
+        pub fn name(self) -> ::core::option::Option<&'static str> {
+            match self.0 {
+                0 => ::core::option::Option::Some("TYPE_UNSPECIFIED"),
+                1 => ::core::option::Option::Some("TYPE_DATA_SOURCES_INSTANCES"),
+                2 => ::core::option::Option::Some("TYPE_ALL_DATA_SOURCES_STARTED"),
+                4 => ::core::option::Option::Some("TYPE_CLONE_TRIGGER_HIT"),
+                _ => ::core::option::Option::None,
+            }
+        }
+    }
+    impl ::core::fmt::Debug for Type {
+        #[inline]
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            match self.name() {
+                ::core::option::Option::Some(name) => f.write_str(name),
+                ::core::option::Option::None => ::core::fmt::Debug::fmt(&self.0, f),
+            }
+        }
+    }
+    impl ::core::convert::From<i32> for Type {
+        #[inline]
+        fn from(number: i32) -> Self {
+            Self(number)
+        }
+    }
+    impl ::core::convert::From<Type> for i32 {
+        #[inline]
+        fn from(value: Type) -> Self {
+            value.0
+        }
+    }
+    /// Enum `perfetto.protos.ObservableEvents.DataSourceInstanceState`; it may hold numbers without a name.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct DataSourceInstanceState(pub i32);
+    impl DataSourceInstanceState {
+        /// `DATA_SOURCE_INSTANCE_STATE_STOPPED` (1).
+        pub const STOPPED: Self = Self(1);
+        /// `DATA_SOURCE_INSTANCE_STATE_STARTED` (2).
+        pub const STARTED: Self = Self(2);
+        /// Returns the name in the schema. If several values share the number, this is the first name.
+        #[inline]
+        #[must_use]
+        pub fn name(self) -> ::core::option::Option<&'static str> {
+            match self.0 {
+                1 => ::core::option::Option::Some("DATA_SOURCE_INSTANCE_STATE_STOPPED"),
+                2 => ::core::option::Option::Some("DATA_SOURCE_INSTANCE_STATE_STARTED"),
+                _ => ::core::option::Option::None,
+            }
+        }
+    }
+    impl ::core::default::Default for DataSourceInstanceState {
+        #[inline]
+        fn default() -> Self {
+            Self::STOPPED
+        }
+    }
+    impl ::core::fmt::Debug for DataSourceInstanceState {
+        #[inline]
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            match self.name() {
+                ::core::option::Option::Some(name) => f.write_str(name),
+                ::core::option::Option::None => ::core::fmt::Debug::fmt(&self.0, f),
+            }
+        }
+    }
+    impl ::core::convert::From<i32> for DataSourceInstanceState {
+        #[inline]
+        fn from(number: i32) -> Self {
+            Self(number)
+        }
+    }
+    impl ::core::convert::From<DataSourceInstanceState> for i32 {
+        #[inline]
+        fn from(value: DataSourceInstanceState) -> Self {
+            value.0
+        }
+    }
+}
+/// Types nested in `perfetto.protos.TracingServiceState`.
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub mod tracing_service_state {
+    /// Writer of `perfetto.protos.TracingServiceState.Producer`.
+    #[derive(Debug)]
+    pub struct Producer<'w> {
+        message: ::protozero::Message<'w>,
+    }
+    impl<'w> Producer<'w> {
+        /// Number of field `id`.
+        pub const ID_FIELD_NUMBER: u32 = 1;
+        /// Number of field `name`.
+        pub const NAME_FIELD_NUMBER: u32 = 2;
+        /// Number of field `uid`.
+        pub const UID_FIELD_NUMBER: u32 = 3;
+        /// Number of field `sdk_version`.
+        pub const SDK_VERSION_FIELD_NUMBER: u32 = 4;
+        /// Number of field `pid`.
+        pub const PID_FIELD_NUMBER: u32 = 5;
+        /// Appends field `id` (1, int32).
+        #[inline]
+        pub fn set_id(&mut self, value: i32) -> &mut Self {
+            self.message.append_int32::<1>(value);
+            self
+        }
+        /// Appends field `name` (2, string).
+        #[inline]
+        pub fn set_name(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<2>(value);
+            self
+        }
+        /// Appends field `uid` (3, int32).
+        #[inline]
+        pub fn set_uid(&mut self, value: i32) -> &mut Self {
+            self.message.append_int32::<3>(value);
+            self
+        }
+        /// Appends field `sdk_version` (4, string).
+        #[inline]
+        pub fn set_sdk_version(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<4>(value);
+            self
+        }
+        /// Appends field `pid` (5, int32).
+        #[inline]
+        pub fn set_pid(&mut self, value: i32) -> &mut Self {
+            self.message.append_int32::<5>(value);
+            self
+        }
+        /// Returns the untyped message, for unknown fields.
+        #[inline]
+        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+            &mut self.message
+        }
+    }
+    impl ::protozero::Writer for Producer<'_> {
+        type At<'w> = Producer<'w>;
+        const NAME: &'static str = "perfetto.protos.TracingServiceState.Producer";
+        #[inline]
+        fn from_message(message: ::protozero::Message<'_>) -> Producer<'_> {
+            Producer { message }
+        }
+    }
+    /// Decoder of `perfetto.protos.TracingServiceState.Producer`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct ProducerDecoder<'a> {
+        message: ::protozero::IndexedMessage<'a, 5>,
+    }
+    impl<'a> ProducerDecoder<'a> {
+        /// Creates a decoder, and reads the message once to find its fields.
+        #[inline]
+        #[must_use]
+        pub fn new(bytes: &'a [u8]) -> Self {
+            let slot_of = |number| match number {
+                1 => 0,
+                2 => 1,
+                3 => 2,
+                4 => 3,
+                5 => 4,
+                _ => 5,
+            };
+            Self {
+                message: ::protozero::IndexedMessage::new(bytes, 5, slot_of),
+            }
+        }
+        /// Returns the last value of field `id` (1, int32).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn id(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<i32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Int32>(0)
+        }
+        /// Returns the last value of field `name` (2, string).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn name(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(1)
+        }
+        /// Returns the last value of field `uid` (3, int32).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn uid(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<i32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Int32>(2)
+        }
+        /// Returns the last value of field `sdk_version` (4, string).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn sdk_version(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(3)
+        }
+        /// Returns the last value of field `pid` (5, int32).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn pid(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<i32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Int32>(4)
+        }
+        /// Iterates over all fields in the order of the bytes, also unknown ones.
+        #[inline]
+        #[must_use]
+        pub fn fields(&self) -> ::protozero::Fields<'a> {
+            self.as_decoder().fields()
+        }
+        /// Returns the untyped decoder, for unknown fields.
+        #[inline]
+        #[must_use]
+        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+            self.message.decoder()
+        }
+    }
+    /// Writer of `perfetto.protos.TracingServiceState.DataSource`.
+    #[derive(Debug)]
+    pub struct DataSource<'w> {
+        message: ::protozero::Message<'w>,
+    }
+    impl<'w> DataSource<'w> {
+        /// Number of field `ds_descriptor`.
+        ///
+        /// A DataSourceDescriptor.
+        pub const DS_DESCRIPTOR_FIELD_NUMBER: u32 = 1;
+        /// Number of field `producer_id`.
+        pub const PRODUCER_ID_FIELD_NUMBER: u32 = 2;
+        /// Appends field `ds_descriptor` (1, bytes).
+        ///
+        /// A DataSourceDescriptor.
+        #[inline]
+        pub fn set_ds_descriptor(&mut self, value: &[u8]) -> &mut Self {
+            self.message.append_bytes::<1>(value);
+            self
+        }
+        /// Appends field `producer_id` (2, int32).
+        #[inline]
+        pub fn set_producer_id(&mut self, value: i32) -> &mut Self {
+            self.message.append_int32::<2>(value);
+            self
+        }
+        /// Returns the untyped message, for unknown fields.
+        #[inline]
+        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+            &mut self.message
+        }
+    }
+    impl ::protozero::Writer for DataSource<'_> {
+        type At<'w> = DataSource<'w>;
+        const NAME: &'static str = "perfetto.protos.TracingServiceState.DataSource";
+        #[inline]
+        fn from_message(message: ::protozero::Message<'_>) -> DataSource<'_> {
+            DataSource { message }
+        }
+    }
+    /// Decoder of `perfetto.protos.TracingServiceState.DataSource`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct DataSourceDecoder<'a> {
+        message: ::protozero::IndexedMessage<'a, 2>,
+    }
+    impl<'a> DataSourceDecoder<'a> {
+        /// Creates a decoder, and reads the message once to find its fields.
+        #[inline]
+        #[must_use]
+        pub fn new(bytes: &'a [u8]) -> Self {
+            let slot_of = |number| match number {
+                1 => 0,
+                2 => 1,
+                _ => 2,
+            };
+            Self {
+                message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+            }
+        }
+        /// Returns the last value of field `ds_descriptor` (1, bytes).
+        ///
+        /// A DataSourceDescriptor.
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn ds_descriptor(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a [u8]>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Bytes>(0)
+        }
+        /// Returns the last value of field `producer_id` (2, int32).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn producer_id(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<i32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Int32>(1)
+        }
+        /// Iterates over all fields in the order of the bytes, also unknown ones.
+        #[inline]
+        #[must_use]
+        pub fn fields(&self) -> ::protozero::Fields<'a> {
+            self.as_decoder().fields()
+        }
+        /// Returns the untyped decoder, for unknown fields.
+        #[inline]
+        #[must_use]
+        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+            self.message.decoder()
+        }
+    }
+    /// Writer of `perfetto.protos.TracingServiceState.TracingSession`.
+    #[derive(Debug)]
+    pub struct TracingSession<'w> {
+        message: ::protozero::Message<'w>,
+    }
+    impl<'w> TracingSession<'w> {
+        /// Number of field `id`.
+        pub const ID_FIELD_NUMBER: u32 = 1;
+        /// Number of field `consumer_uid`.
+        pub const CONSUMER_UID_FIELD_NUMBER: u32 = 2;
+        /// Number of field `state`.
+        pub const STATE_FIELD_NUMBER: u32 = 3;
+        /// Number of field `unique_session_name`.
+        pub const UNIQUE_SESSION_NAME_FIELD_NUMBER: u32 = 4;
+        /// Number of field `buffer_size_kb`.
+        pub const BUFFER_SIZE_KB_FIELD_NUMBER: u32 = 5;
+        /// Number of field `duration_ms`.
+        pub const DURATION_MS_FIELD_NUMBER: u32 = 6;
+        /// Number of field `num_data_sources`.
+        pub const NUM_DATA_SOURCES_FIELD_NUMBER: u32 = 7;
+        /// Number of field `start_realtime_ns`.
+        pub const START_REALTIME_NS_FIELD_NUMBER: u32 = 8;
+        /// Number of field `bugreport_score`.
+        pub const BUGREPORT_SCORE_FIELD_NUMBER: u32 = 9;
+        /// Number of field `bugreport_filename`.
+        pub const BUGREPORT_FILENAME_FIELD_NUMBER: u32 = 10;
+        /// Number of field `is_started`.
+        pub const IS_STARTED_FIELD_NUMBER: u32 = 11;
+        /// Appends field `id` (1, uint64).
+        #[inline]
+        pub fn set_id(&mut self, value: u64) -> &mut Self {
+            self.message.append_uint64::<1>(value);
+            self
+        }
+        /// Appends field `consumer_uid` (2, int32).
+        #[inline]
+        pub fn set_consumer_uid(&mut self, value: i32) -> &mut Self {
+            self.message.append_int32::<2>(value);
+            self
+        }
+        /// Appends field `state` (3, string).
+        #[inline]
+        pub fn set_state(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<3>(value);
+            self
+        }
+        /// Appends field `unique_session_name` (4, string).
+        #[inline]
+        pub fn set_unique_session_name(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<4>(value);
+            self
+        }
+        /// Appends one element of field `buffer_size_kb` (5, repeated uint32).
+        #[inline]
+        pub fn add_buffer_size_kb(&mut self, value: u32) -> &mut Self {
+            self.message.append_uint32::<5>(value);
+            self
+        }
+        /// Appends field `duration_ms` (6, uint32).
+        #[inline]
+        pub fn set_duration_ms(&mut self, value: u32) -> &mut Self {
+            self.message.append_uint32::<6>(value);
+            self
+        }
+        /// Appends field `num_data_sources` (7, uint32).
+        #[inline]
+        pub fn set_num_data_sources(&mut self, value: u32) -> &mut Self {
+            self.message.append_uint32::<7>(value);
+            self
+        }
+        /// Appends field `start_realtime_ns` (8, int64).
+        #[inline]
+        pub fn set_start_realtime_ns(&mut self, value: i64) -> &mut Self {
+            self.message.append_int64::<8>(value);
+            self
+        }
+        /// Appends field `bugreport_score` (9, int32).
+        #[inline]
+        pub fn set_bugreport_score(&mut self, value: i32) -> &mut Self {
+            self.message.append_int32::<9>(value);
+            self
+        }
+        /// Appends field `bugreport_filename` (10, string).
+        #[inline]
+        pub fn set_bugreport_filename(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<10>(value);
+            self
+        }
+        /// Appends field `is_started` (11, bool).
+        #[inline]
+        pub fn set_is_started(&mut self, value: bool) -> &mut Self {
+            self.message.append_bool::<11>(value);
+            self
+        }
+        /// Returns the untyped message, for unknown fields.
+        #[inline]
+        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+            &mut self.message
+        }
+    }
+    impl ::protozero::Writer for TracingSession<'_> {
+        type At<'w> = TracingSession<'w>;
+        const NAME: &'static str = "perfetto.protos.TracingServiceState.TracingSession";
+        #[inline]
+        fn from_message(message: ::protozero::Message<'_>) -> TracingSession<'_> {
+            TracingSession { message }
+        }
+    }
+    /// Decoder of `perfetto.protos.TracingServiceState.TracingSession`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct TracingSessionDecoder<'a> {
+        message: ::protozero::IndexedMessage<'a, 11>,
+    }
+    impl<'a> TracingSessionDecoder<'a> {
+        /// Creates a decoder, and reads the message once to find its fields.
+        #[inline]
+        #[must_use]
+        pub fn new(bytes: &'a [u8]) -> Self {
+            let slot_of = |number| match number {
+                1 => 0,
+                2 => 1,
+                3 => 2,
+                4 => 3,
+                6 => 4,
+                7 => 5,
+                8 => 6,
+                9 => 7,
+                10 => 8,
+                11 => 9,
+                5 => 10,
+                _ => 11,
+            };
+            Self {
+                message: ::protozero::IndexedMessage::new(bytes, 10, slot_of),
+            }
+        }
+        /// Returns the last value of field `id` (1, uint64).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn id(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u64>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint64>(0)
+        }
+        /// Returns the last value of field `consumer_uid` (2, int32).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn consumer_uid(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<i32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Int32>(1)
+        }
+        /// Returns the last value of field `state` (3, string).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn state(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(2)
+        }
+        /// Returns the last value of field `unique_session_name` (4, string).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn unique_session_name(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(3)
+        }
+        /// Returns the elements of field `buffer_size_kb` (5, repeated uint32). An error ends the iterator.
+        #[must_use]
+        #[inline]
+        pub fn buffer_size_kb(
+            &self,
+        ) -> ::protozero::Repeated<'a, ::protozero::types::Uint32> {
+            self.message.repeated::<::protozero::types::Uint32>(10, 5)
+        }
+        /// Returns the last value of field `duration_ms` (6, uint32).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn duration_ms(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint32>(4)
+        }
+        /// Returns the last value of field `num_data_sources` (7, uint32).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn num_data_sources(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint32>(5)
+        }
+        /// Returns the last value of field `start_realtime_ns` (8, int64).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn start_realtime_ns(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<i64>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Int64>(6)
+        }
+        /// Returns the last value of field `bugreport_score` (9, int32).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn bugreport_score(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<i32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Int32>(7)
+        }
+        /// Returns the last value of field `bugreport_filename` (10, string).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn bugreport_filename(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(8)
+        }
+        /// Returns the last value of field `is_started` (11, bool).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[allow(clippy::wrong_self_convention)]
+        #[inline]
+        pub fn is_started(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<bool>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Bool>(9)
+        }
+        /// Iterates over all fields in the order of the bytes, also unknown ones.
+        #[inline]
+        #[must_use]
+        pub fn fields(&self) -> ::protozero::Fields<'a> {
+            self.as_decoder().fields()
+        }
+        /// Returns the untyped decoder, for unknown fields.
+        #[inline]
+        #[must_use]
+        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+            self.message.decoder()
+        }
+    }
+}
+/// Types nested in `perfetto.protos.CloneSessionRequest`.
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub mod clone_session_request {
+    /// The member of oneof `perfetto.protos.CloneSessionRequest.selector` that is set.
+    #[derive(Clone, Copy, Debug)]
+    #[allow(clippy::enum_variant_names)]
+    pub enum Selector<'a> {
+        /// Field `session_id` (1, uint64).
+        ///
+        /// All ones stand for the session with the highest bugreport_score.
+        SessionId(u64),
+        /// Field `unique_session_name` (4, string).
+        UniqueSessionName(&'a str),
     }
 }
