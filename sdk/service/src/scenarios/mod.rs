@@ -30,5 +30,6 @@ mod clones; // clones of sessions
 mod calls; // calls to producers and owners, and what they may do meanwhile
 mod hostile_memory; // shared memory that changes while it is read
 mod hostile_producers; // producers that write where they must not
+mod hostile_packets; // packets that producers must not write
 mod floods; // producers that ask for too much
 mod stress; // all operations at once, from many threads
