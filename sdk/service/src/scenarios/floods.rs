@@ -17,7 +17,7 @@ const DATA_SOURCES_MAX: usize = 1024;
 const DESCRIPTORS_MAX_BYTES: usize = 4 << 20;
 
 /// Returns the number of requests of a flood.
-fn flood_size() -> usize {
+pub(super) fn flood_size() -> usize {
     const VARIABLE: &str = "TRACEZERO_FLOOD";
     std::env::var(VARIABLE).map_or(10_000, |size| size.parse().expect("a number"))
 }

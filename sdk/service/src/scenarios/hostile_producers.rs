@@ -11,8 +11,9 @@ use tracezero_core::shm::{
     shared_memory,
 };
 
-use crate::{ProducerEndpoint, SessionOwner, SessionRequest};
+use crate::{CentralBuffer, ProducerEndpoint, SessionOwner, SessionRequest};
 
+use super::floods::flood_size;
 use super::harness::{TestProducer, TestSession, World, commit, packet, recording, write};
 
 /// All ids that a buffer can have.
@@ -283,6 +284,52 @@ fn too_many_writers_are_refused_and_others_go_on() {
     assert_eq!(texts, ["first", "last"]);
     // No sequence came into being while packets were read.
     assert_eq!(session.stats().sequences.len() as u64, SEQUENCES_MAX);
+}
+
+#[test]
+fn each_of_128_buffers_limits_its_writers() {
+    const BUFFERS: usize = 128;
+    const CONNECTIONS: u64 = 3;
+    const SEQUENCES_MAX: u64 = 65_536;
+    let attacked = (flood_size() / 5_000).clamp(2, BUFFERS);
+    let world = World::new();
+    let victim = Victim::new(&world);
+    let config = (0..BUFFERS).fold(TraceConfig::empty(), |config, index| {
+        config
+            .add_buffer(BufferConfig::ring(64))
+            .add_data_source(DataSourceConfig::new(Hostile::DATA_SOURCE).target_index(index))
+    });
+    let own = world.session(config);
+    let targets = world.service.buffers(own.id);
+    for _ in 0..CONNECTIONS {
+        let hostile = Hostile::connect(&world, 1);
+        for id in 1..=WRITER_IDS {
+            for target in &targets[..attacked] {
+                hostile.commit(hostile.chunk(0, WriterId(id)), target.id);
+            }
+        }
+        for target in &targets[attacked..] {
+            hostile.commit(hostile.chunk(0, WriterId(1)), target.id);
+        }
+    }
+    let refused = CONNECTIONS * u64::from(WRITER_IDS) - SEQUENCES_MAX;
+    let counts = |buffer: &Arc<CentralBuffer>| {
+        buffer.with(|buffer| {
+            let sequences = buffer.all_packet_counts().count();
+            (sequences as u64, buffer.stats().chunks_discarded)
+        })
+    };
+    let (limited, others) = targets.split_at(attacked);
+    for buffer in limited {
+        assert_eq!(counts(buffer), (SEQUENCES_MAX, refused));
+    }
+    // The limit of one buffer takes nothing from another.
+    for buffer in others {
+        assert_eq!(counts(buffer), (CONNECTIONS, 0));
+    }
+    own.disable();
+    assert!(!own.read().texts().is_empty());
+    victim.assert_untouched();
 }
 
 #[test]
