@@ -60,6 +60,18 @@ fn trace_reports_other_sessions_and_their_states() {
 }
 
 #[test]
+fn a_session_keeps_4096_events_of_others_until_it_is_read() {
+    const QUEUED_MAX: usize = 4096;
+    let world = World::new();
+    let session = world.session(watching("a"));
+    // Each other session has three events.
+    (0..QUEUED_MAX / 2).for_each(|_| world.session(config("b")).disable());
+    assert_eq!(others(&session).len(), QUEUED_MAX);
+    world.session(config("b")).disable();
+    assert_eq!(others(&session).len(), 3);
+}
+
+#[test]
 fn other_sessions_are_reported_only_on_request() {
     let world = World::new();
     let a = world.session(config("a"));

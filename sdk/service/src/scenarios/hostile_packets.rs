@@ -80,14 +80,14 @@ impl Hostile {
     /// The number of valid packets that [`Self::write`] writes beside it.
     const BESIDE: usize = 4;
 
-    fn patch(&self, target_buffer: BufferId, chunk_id: ChunkId, patch: Patch) {
+    fn patch(&self, target_buffer: BufferId, chunk_id: ChunkId, patches: &[Patch]) {
         self.endpoint.commit(&CommitRequest {
             chunks_to_move: Vec::new(),
             chunks_to_patch: vec![ChunkToPatch {
                 writer_id: WRITER,
                 chunk_id,
                 target_buffer,
-                patches: vec![patch],
+                patches: patches.to_vec(),
                 has_more_patches: false,
             }],
         });
@@ -376,17 +376,39 @@ fn patches_make_no_fields_of_the_service_and_reach_no_other_sequence() {
         offset_bytes: 1,
         data: [0x50, 2, 0x50, 2],
     };
-    hostile.patch(*target, chunk, forged);
+    hostile.patch(*target, chunk, &[forged]);
     let stats = session.stats().buffers[0];
     assert_eq!((stats.patches_succeeded, stats.patches_failed), (1, 0));
     // The honest writer has the same id, and its chunk is in the buffer.
     session.flush(0);
-    (0..100).for_each(|chunk| hostile.patch(*target, ChunkId(chunk), forged));
+    (0..100).for_each(|chunk| hostile.patch(*target, ChunkId(chunk), &[forged]));
     let stats = session.stats().buffers[0];
     assert_eq!(stats.chunks_written, 2);
     assert_eq!((stats.patches_succeeded, stats.patches_failed), (1, 100));
     hostile.commit(*target, ChunkFlags::NONE, &[&text_packet(HOSTILE)]);
     shared.assert_exact(1, 1);
+}
+
+#[test]
+fn request_has_at_most_1024_patches_for_a_chunk() {
+    const PATCHES_MAX: usize = 1024;
+    let world = World::new();
+    let shared = Shared::new(&world);
+    let packet = text_packet(HOSTILE);
+    let flags = ChunkFlags::NEEDS_PATCHING;
+    let chunk = shared.hostile.commit(shared.target, flags, &[&packet]);
+    let unchanged = Patch {
+        offset_bytes: 1,
+        data: *packet.first_chunk().unwrap(),
+    };
+    for (count, refused) in [(PATCHES_MAX + 1, 1), (PATCHES_MAX, 1)] {
+        let patches = vec![unchanged; count];
+        shared.hostile.patch(shared.target, chunk, &patches);
+        assert_eq!(shared.session.stats().patches_discarded, refused);
+    }
+    let stats = shared.session.stats().buffers[0];
+    assert_eq!(stats.patches_succeeded, PATCHES_MAX as u64);
+    shared.assert_exact(1, 0);
 }
 
 #[test]

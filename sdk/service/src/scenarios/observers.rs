@@ -136,6 +136,21 @@ fn clocks_are_read_when_all_have_started() {
 }
 
 #[test]
+fn first_and_newest_16_clock_snapshots_are_kept_until_they_are_read() {
+    const SNAPSHOTS_MAX: usize = 16;
+    let world = World::new();
+    let session = world.session(config());
+    for _ in 0..3 * SNAPSHOTS_MAX {
+        world.drift_ms(20);
+        session.flush(0);
+    }
+    let trace = session.read();
+    let data = trace.data().into_iter();
+    let snapshots = data.filter(|data| matches!(data, Data::ClockSnapshot(_)));
+    assert_eq!(snapshots.count(), 1 + SNAPSHOTS_MAX);
+}
+
+#[test]
 fn all_have_started_if_there_are_none() {
     let world = World::new();
     let session = world.session(config());
@@ -199,7 +214,25 @@ fn data_sources_not_started_after_20_s_are_named() {
     let slow = "slow_starting_data_sources";
     assert!(!session.read().events().contains(&slow));
     world.advance_ms(1);
-    let trace = session.read();
+    let named = slow_starters(&session.read());
+    assert_eq!(named, [("q".to_owned(), "ds".to_owned())]);
+    world.advance_ms(60_000);
+    assert!(!session.read().events().contains(&slow), "it is told once");
+}
+
+#[test]
+fn an_event_names_32_slow_data_sources() {
+    const NAMES_MAX: usize = 32;
+    let world = World::new();
+    let producer = world.producer("p");
+    (0..2 * NAMES_MAX).for_each(|_| register_slow(&producer, "ds"));
+    let session = world.session(config());
+    world.advance_ms(20_000);
+    assert_eq!(slow_starters(&session.read()).len(), NAMES_MAX);
+}
+
+/// Returns the producers and names of the data sources that a trace calls slow to start.
+fn slow_starters(trace: &ReadTrace) -> Vec<(String, String)> {
     let packets = trace.packets();
     let named = packets.iter().find_map(|packet| {
         match packet.service_event().unwrap()?.event_type().unwrap()? {
@@ -207,16 +240,12 @@ fn data_sources_not_started_after_20_s_are_named() {
             _ => None,
         }
     });
-    let named: Vec<_> = named
-        .unwrap()
-        .data_source()
+    let named = named.unwrap().data_source();
+    named
         .map(|it| {
             let it = it.unwrap();
             let producer = it.producer_name().unwrap().unwrap().to_owned();
             (producer, it.data_source_name().unwrap().unwrap().to_owned())
         })
-        .collect();
-    assert_eq!(named, [("q".to_owned(), "ds".to_owned())]);
-    world.advance_ms(60_000);
-    assert!(!session.read().events().contains(&slow), "it is told once");
+        .collect()
 }
