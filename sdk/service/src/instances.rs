@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::context::{Context, Effect};
 use super::instance::{Instance, InstanceState, RegisteredDataSource};
-use super::lifecycle_events::{DataSourceName, Event};
+use super::lifecycle_events::{DataSourceName, Event, NAMES_MAX};
 use super::phase::Phase;
 use super::timers::Timer;
 use super::tracing_session::{SessionOwner, TracingSession};
@@ -275,9 +275,12 @@ impl TracingSession {
         found
     }
 
+    /// Returns names for an event, which lists only some of them. Producers choose how many instances
+    /// are meant.
     pub(super) fn names_of(&self, is_meant: impl Fn(&Instance) -> bool) -> Vec<DataSourceName> {
         let meant = self.instances.iter().filter(|instance| is_meant(instance));
         meant
+            .take(NAMES_MAX)
             .map(|instance| DataSourceName {
                 producer: instance.producer_name.clone(),
                 data_source: instance.descriptor.name.clone(),

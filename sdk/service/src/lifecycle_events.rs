@@ -6,7 +6,7 @@ use tracezero_core::protos::{self, tracing_service_event};
 /// event.
 const KEPT_MAX: usize = 64;
 /// The maximum number of data sources that one event lists.
-const NAMES_MAX: usize = 32;
+pub(super) const NAMES_MAX: usize = 32;
 
 /// An event in the life of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Event {
 }
 
 fn write_names(names: &[DataSourceName], out: &mut tracing_service_event::DataSources<'_>) {
-    for name in names.iter().take(NAMES_MAX) {
+    for name in names {
         out.add_data_source(|out| {
             out.set_producer_name(&name.producer);
             out.set_data_source_name(&name.data_source);
