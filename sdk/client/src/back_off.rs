@@ -48,7 +48,9 @@ impl BackOff {
 mod tests {
     use std::sync::Arc;
 
-    use crate::outbox::{Outbox, Waker};
+    use tracezero_ipc::waker::Waker;
+
+    use crate::outbox::Outbox;
 
     use super::*;
 

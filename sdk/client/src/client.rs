@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use tracezero_core::{forked_child, own_thread, reentry};
 use tracezero_ipc::producer_port::Introduction;
+use tracezero_ipc::waker::Waker;
 use tracezero_producer::DataSourceState;
 
 use crate::back_off::BackOff;
 use crate::connection::Connection;
 use crate::counts::ClientStats;
 use crate::options::Options;
-use crate::outbox::Waker;
 use crate::process_exit;
 use crate::shared::{ClientState, Shared};
 use crate::socket_watch::SocketWatch;
@@ -72,7 +72,7 @@ impl Client {
     /// See [`ClientError`].
     pub fn connect(options: Options, first: &'static DataSourceState) -> Result<Self, ClientError> {
         let inside = forked_child::enter().ok_or(ClientError::ForkedChild)?;
-        let waker = Waker::new().map_err(io::Error::from)?;
+        let waker = Waker::new()?;
         let shared = Arc::new(Shared::new(waker));
         let of_thread = Arc::clone(&shared);
         let work = move || run(&of_thread, &options, first);

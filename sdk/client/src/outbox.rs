@@ -4,17 +4,16 @@
 //! commit, and the answer to a flush behind all commits before it. Nobody waits for the socket.
 
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::event::{EventfdFlags, eventfd};
 use tracezero_core::commit::{ChunkToMove, CommitRequest, Patch, RingProgress};
 use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
 use tracezero_core::shm::{CHUNKS_PER_PAGE_MAX, Geometry};
 use tracezero_core::small_map::SmallMap;
 use tracezero_ipc::producer_port::PatchedChunk;
+use tracezero_ipc::waker::Waker;
 
 /// The maximum number of items that wait: more than the patches for all chunks of the largest memory.
 /// A thread that leaves so many has stopped for long, and the connection ends.
@@ -48,35 +47,6 @@ pub(crate) enum Item {
     UpdateDataSource(DataSourceDescriptor),
     UnregisterDataSource(String),
     ActivateTriggers(Vec<String>),
-}
-
-/// What wakes the thread that sends.
-#[derive(Debug)]
-pub(crate) struct Waker(OwnedFd);
-
-impl Waker {
-    pub(crate) fn new() -> rustix::io::Result<Self> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        Ok(Self(eventfd(0, flags)?))
-    }
-
-    pub(crate) fn wake(&self) {
-        // Fails only if the counter is full: then the thread is being woken.
-        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
-    }
-
-    /// Forgets that it was woken.
-    pub(crate) fn reset(&self) {
-        let mut count = [0; 8];
-        // Fails only if nobody has woken it.
-        let _ = rustix::io::read(&self.0, &mut count);
-    }
-}
-
-impl AsFd for Waker {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
 }
 
 /// The bytes that are written to a buffer before its writers start their incremental state again.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracezero_ipc::waker::Waker;
 
 use crate::counts::Counts;
-use crate::outbox::Waker;
 use crate::socket_watch::SocketWatch;
 
 /// The state of a connection.

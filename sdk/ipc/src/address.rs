@@ -11,6 +11,9 @@ use rustix::net::SocketAddrUnix;
 /// The environment variable that names the socket for producers.
 pub const PRODUCER_SOCKET_VARIABLE: &str = "PERFETTO_PRODUCER_SOCK_NAME";
 
+/// The environment variable that names the socket for consumers.
+pub const CONSUMER_SOCKET_VARIABLE: &str = "PERFETTO_CONSUMER_SOCK_NAME";
+
 /// The folder of the sockets of a daemon that the system has started.
 const SYSTEM_FOLDER: &str = "/run/perfetto";
 
@@ -81,12 +84,37 @@ impl Address {
     ///
     /// If the environment variable names no socket.
     pub fn of_producers() -> Result<Self, AddressError> {
-        match env::var(PRODUCER_SOCKET_VARIABLE) {
-            Ok(address) if !address.is_empty() => address.parse(),
-            _ if fs::metadata(SYSTEM_FOLDER).is_ok_and(|it| it.is_dir()) => Ok(Self::Path(
-                Path::new(SYSTEM_FOLDER).join("traced-producer.sock"),
-            )),
-            _ => Ok(Self::Path("/tmp/perfetto-producer".into())),
+        match given(PRODUCER_SOCKET_VARIABLE) {
+            Some(address) => address.parse(),
+            None => Ok(usual("traced-producer.sock", "/tmp/perfetto-producer")),
+        }
+    }
+
+    /// Returns the addresses at which a daemon listens for producers: those in the environment
+    /// variable [`PRODUCER_SOCKET_VARIABLE`], separated by commas, else the one of
+    /// [`of_producers`](Self::of_producers).
+    ///
+    /// # Errors
+    ///
+    /// If the environment variable names something that is no socket.
+    pub fn all_of_producers() -> Result<Vec<Self>, AddressError> {
+        match given(PRODUCER_SOCKET_VARIABLE) {
+            Some(addresses) => addresses.split(',').map(str::parse).collect(),
+            None => Ok(vec![Self::of_producers()?]),
+        }
+    }
+
+    /// Returns the address of the daemon's socket for consumers: the one in the environment variable
+    /// [`CONSUMER_SOCKET_VARIABLE`], else `/run/perfetto/traced-consumer.sock` if that folder exists,
+    /// else `/tmp/perfetto-consumer`.
+    ///
+    /// # Errors
+    ///
+    /// If the environment variable names no socket.
+    pub fn of_consumers() -> Result<Self, AddressError> {
+        match given(CONSUMER_SOCKET_VARIABLE) {
+            Some(address) => address.parse(),
+            None => Ok(usual("traced-consumer.sock", "/tmp/perfetto-consumer")),
         }
     }
 
@@ -98,6 +126,18 @@ impl Address {
             Self::Network(_) => None,
         }
     }
+}
+
+/// Returns the value of an environment variable that is not empty.
+fn given(variable: &str) -> Option<String> {
+    env::var(variable).ok().filter(|value| !value.is_empty())
+}
+
+fn usual(in_system_folder: &str, elsewhere: &str) -> Address {
+    Address::Path(match fs::metadata(SYSTEM_FOLDER) {
+        Ok(metadata) if metadata.is_dir() => Path::new(SYSTEM_FOLDER).join(in_system_folder),
+        _ => elsewhere.into(),
+    })
 }
 
 impl std::str::FromStr for Address {
@@ -120,6 +160,28 @@ impl std::str::FromStr for Address {
         match address.to_unix() {
             Some(Ok(_)) | None => Ok(address),
             Some(Err(_)) => Err(AddressError::TooLong { address: owned() }),
+        }
+    }
+}
+
+impl TryFrom<PathBuf> for Address {
+    type Error = AddressError;
+
+    /// Returns the address of a socket with a path.
+    ///
+    /// # Errors
+    ///
+    /// If the path is empty or too long.
+    fn try_from(path: PathBuf) -> Result<Self, AddressError> {
+        if path.as_os_str().is_empty() {
+            return Err(AddressError::Empty);
+        }
+        let address = Self::Path(path);
+        match address.to_unix() {
+            Some(Err(_)) => Err(AddressError::TooLong {
+                address: address.to_string(),
+            }),
+            Some(Ok(_)) | None => Ok(address),
         }
     }
 }

@@ -8,6 +8,7 @@
 //!  socket          the stream, which may carry a descriptor with a frame
 //!  send_queue      what waits until the stream has room
 //!  listener        takes connections
+//!  waker           wakes a thread that waits for one of these
 //!  address         where the daemon listens
 //! ```
 //!
@@ -23,4 +24,5 @@ pub mod consumer_port;
 pub mod protos;
 pub mod send_queue;
 pub mod socket;
+pub mod waker;
 pub mod wire;

@@ -165,6 +165,19 @@ impl Socket {
         self.frames.next_frame()
     }
 
+    /// Returns the next frame, as [`next_frame`](Self::next_frame) does, and the place of the
+    /// descriptor that has arrived. Whoever handles the frame takes it if the frame should carry one.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_frame`](Self::next_frame).
+    pub fn next_frame_with_descriptor(
+        &mut self,
+    ) -> Result<Option<(&[u8], &mut Option<OwnedFd>)>, FrameTooLong> {
+        let frame = self.frames.next_frame()?;
+        Ok(frame.map(|frame| (frame, &mut self.descriptor)))
+    }
+
     /// Takes the descriptor that has arrived.
     pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
         self.descriptor.take()

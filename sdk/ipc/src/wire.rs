@@ -5,7 +5,7 @@
 
 use protozero::{DecodeError, HeapBuffered};
 
-use crate::frame::append_frame;
+use crate::frame::{FRAME_MAX_BYTES, append_frame};
 use crate::protos::ipc_frame::Msg;
 use crate::protos::{IpcFrame, IpcFrameDecoder};
 
@@ -132,9 +132,21 @@ impl<'a> Frame<'a> {
     ///
     /// If the frame is too long: see [`append_frame`].
     pub fn append_to(&self, stream: &mut Vec<u8>) {
+        assert!(self.append_if_it_fits(stream), "a frame is too long");
+    }
+
+    /// Appends the frame with its length to a stream. Returns false, and appends nothing, if it is
+    /// longer than [`FRAME_MAX_BYTES`](crate::frame::FRAME_MAX_BYTES).
+    #[must_use]
+    pub fn append_if_it_fits(&self, stream: &mut Vec<u8>) -> bool {
         let mut buffer = HeapBuffered::<IpcFrame<'_>>::new();
         self.write(&mut buffer.message());
-        append_frame(stream, &buffer.to_vec());
+        let bytes = buffer.to_vec();
+        let fits = bytes.len() <= FRAME_MAX_BYTES;
+        if fits {
+            append_frame(stream, &bytes);
+        }
+        fits
     }
 
     fn write(&self, frame: &mut IpcFrame<'_>) {

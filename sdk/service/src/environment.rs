@@ -10,7 +10,7 @@ use super::limit_log::LimitReached;
 use tracezero_core::clock;
 
 /// A reading of one clock: the id of the clock in a trace, and nanoseconds.
-pub(crate) type ClockReading = (u32, u64);
+pub type ClockReading = (u32, u64);
 
 /// Clocks, random numbers, the user and the log of the service.
 pub trait Environment: Send + Sync {

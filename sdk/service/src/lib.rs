@@ -85,7 +85,7 @@ mod scenarios; // tests of what the service does for producers and owners of ses
 
 pub use self::central_buffer::CentralBuffer;
 pub use self::control::Limits;
-pub use self::environment::{Environment, Machine};
+pub use self::environment::{ClockReading, Environment, Machine};
 pub use self::error::{Refusal, SessionError};
 pub use self::lent_memory::{LentMemory, MemoryToCome};
 pub use self::lifecycle::SessionRequest;
@@ -113,3 +113,4 @@ pub use self::trace_reader::FileEnd;
 pub use self::trace_stats::{TraceStats, WriterStats};
 pub use self::tracing_session::SessionOwner;
 pub use self::trigger_history::ReceivedTrigger;
+pub use tracezero_config::LockdownMode;

@@ -200,6 +200,7 @@ impl TracingSession {
         if !matches!(self.phase, Phase::Configured) {
             return;
         }
+        self.started_ns = Some(context.environment.now_ns());
         self.note_event(context.environment, Event::TracingStarted);
         context.cancel_timers(|timer| *timer == Timer::StartTriggerTimeout);
         if let Some(duration_ms) = self.recording.duration_ms() {

@@ -56,6 +56,8 @@ pub enum CloneSource {
     Id(SessionId),
     /// The session with this unique name.
     Name(String),
+    /// The session with the highest `bugreport_score` above 0. Of several, the one that began first.
+    BestForBugreport,
 }
 
 /// A clone whose buffers are being flushed.

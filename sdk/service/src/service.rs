@@ -16,7 +16,7 @@ use super::lifecycle::SessionRequest;
 use super::packet_framer::ReadCounts;
 use super::pending_clone::CloneRequest;
 use super::pending_flush::{FlushOutcome, FlushThen};
-use super::phase::{End, State};
+use super::phase::{End, Phase, State};
 use super::recording::Recording;
 use super::service_state::{InstanceSummary, ServiceState};
 use super::trace_reader::{Extent, Pass, TraceReader};
@@ -213,6 +213,14 @@ impl Service {
     /// Returns the configuration of a session.
     pub fn recording(&self, session: SessionId) -> Option<Arc<Recording>> {
         self.look_at(session, |session, _| Arc::clone(&session.recording))
+    }
+
+    /// Returns true if the session records, and all of its data sources have started.
+    pub fn all_started(&self, session: SessionId) -> bool {
+        self.look_at(session, |session, _| {
+            matches!(session.phase, Phase::Started { all_started: true })
+        })
+        .unwrap_or(false)
     }
 
     /// Returns the state of each data source in a session.

@@ -111,6 +111,12 @@ pub struct SessionSummary {
     pub buffer_sizes_kib: Vec<u32>,
     /// The time after which it ends; `None` if it does not end by itself.
     pub duration: Option<Duration>,
+    /// When it started, in nanoseconds on the trace clock; `None` if it has not started.
+    pub started_ns: Option<u64>,
+    /// The score by which a session is chosen for a bug report; 0 for none.
+    pub bugreport_score: i32,
+    /// The name of its trace in bug reports.
+    pub bugreport_filename: Option<String>,
     /// The number of data sources that its configuration lists.
     pub data_source_count: usize,
     /// The number of instances of data sources that it has now.
@@ -165,6 +171,9 @@ impl Control {
                     buffer_sizes_kib: config.buffers.iter().map(|buffer| buffer.size_kb).collect(),
                     duration: (config.duration_ms != 0)
                         .then(|| Duration::from_millis(config.duration_ms.into())),
+                    started_ns: session.started_ns,
+                    bugreport_score: config.bugreport_score,
+                    bugreport_filename: config.bugreport_filename.clone(),
                     data_source_count: config.data_sources.len(),
                     instance_count: session.instances.len(),
                 }

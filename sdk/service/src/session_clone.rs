@@ -7,6 +7,7 @@
 //! source's reader locked. The contents of the file up to that length no longer change, so they are
 //! copied later, by the owner of the clone.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::central_buffer::{CentralBuffer, TakenBuffer};
@@ -66,16 +67,8 @@ impl Control {
         &self,
         request: &mut CloneRequest,
     ) -> Result<(SessionId, Vec<Vec<usize>>), Refusal> {
-        let is_source = |id: &SessionId, session: &TracingSession| match &request.source {
-            CloneSource::Id(wanted) => id == wanted,
-            CloneSource::Name(name) => {
-                !session.is_snapshot()
-                    && session.recording.config.unique_session_name.as_ref() == Some(name)
-            }
-        };
-        let mut sessions = self.sessions.iter();
-        let found = sessions.find(|(id, session)| is_source(id, session));
-        let (&source, session) = found.ok_or(Refusal::NoSuchSession)?;
+        let found = self.find_source(&request.source, request.uid);
+        let (source, session) = found.ok_or(Refusal::NoSuchSession)?;
         if !session.is_visible_to(request.uid) {
             return Err(Refusal::SessionOfAnotherUser);
         }
@@ -100,6 +93,23 @@ impl Control {
             (0..configs.len()).partition(|&index| configs[index].transfer_on_clone);
         let groups = [moved, copied].into_iter();
         Ok((source, groups.filter(|group| !group.is_empty()).collect()))
+    }
+
+    fn find_source(&self, source: &CloneSource, uid: u32) -> Option<(SessionId, &TracingSession)> {
+        let score = |session: &TracingSession| session.recording.config.bugreport_score;
+        let mut sessions = self.sessions.iter();
+        let found = match source {
+            CloneSource::Id(wanted) => sessions.find(|(id, _)| *id == wanted),
+            CloneSource::Name(name) => sessions.find(|(_, session)| {
+                !session.is_snapshot()
+                    && session.recording.config.unique_session_name.as_ref() == Some(name)
+            }),
+            CloneSource::BestForBugreport => sessions
+                .filter(|(_, session)| session.is_live() && session.is_visible_to(uid))
+                .filter(|(_, session)| score(session) > 0)
+                .min_by_key(|(_, session)| Reverse(score(session))),
+        };
+        found.map(|(id, session)| (*id, session))
     }
 
     fn refuse_clone(&mut self, request: CloneRequest, error: impl Into<SessionError>) {

@@ -29,6 +29,13 @@ impl Service {
         }
     }
 
+    /// Returns true if a session has a file that is not complete. Unlike
+    /// [`writes_into_file`](Self::writes_into_file), this also holds for a clone with a file.
+    pub fn has_output(&self, session: SessionId) -> bool {
+        self.reader(session)
+            .is_some_and(|reader| reader.lock().output.is_some())
+    }
+
     /// Writes the contents of a session's buffers into its file. Closes the file if the session has
     /// ended. If the file has reached its limit, closes it and ends the session.
     ///

@@ -116,6 +116,8 @@ pub(crate) struct TracingSession {
     pub(super) recording: Arc<Recording>,
     pub(super) owner: Arc<dyn SessionOwner>,
     pub(super) phase: Phase,
+    /// When the session started, on the trace clock.
+    pub(super) started_ns: Option<u64>,
     /// True if the session ends because the process ends.
     pub(super) ends_with_process: bool,
     pub(super) file: FileOutput,
@@ -171,6 +173,7 @@ impl TracingSession {
             uid,
             owner,
             phase: Phase::Configured,
+            started_ns: None,
             ends_with_process: false,
             file: FileOutput::None,
             buffers: reader.buffers().to_vec(),

@@ -9,12 +9,16 @@ const DAY_NS: u64 = 24 * 60 * 60 * 1_000_000_000;
 /// A trigger as a session received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedTrigger {
-    pub(crate) timestamp_ns: u64,
+    /// The time, in nanoseconds on the trace clock.
+    pub timestamp_ns: u64,
     /// The name of the trigger.
     pub name: String,
-    pub(crate) producer_name: String,
-    pub(crate) producer_uid: Option<u32>,
-    pub(crate) stop_delay_ms: u32,
+    /// The name of the producer that has activated it.
+    pub producer_name: String,
+    /// The user of that producer; `None` if unknown.
+    pub producer_uid: Option<u32>,
+    /// The time after which the session ends or is cloned, in milliseconds.
+    pub stop_delay_ms: u32,
 }
 
 /// The maximum number of hits that are kept for one name and day. A `max_per_24_h` above counts as

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use tracezero_crash::RecoverError;
+use tracezero_host::DaemonError;
 
 /// The reason why a command failed. Faults that it finds in a trace are not errors.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) enum ToolError {
     Output(io::Error),
     /// Crash files cannot be recovered.
     Recover(RecoverError),
+    /// The daemon cannot start or go on.
+    Daemon(DaemonError),
     /// The arguments are wrong, or do not fit together.
     Usage(String),
 }
@@ -43,6 +46,7 @@ impl fmt::Display for ToolError {
             }
             Self::Output(source) => write!(f, "the output cannot be written: {source}"),
             Self::Recover(source) => source.fmt(f),
+            Self::Daemon(source) => source.fmt(f),
             Self::Usage(message) => write!(f, "{message}"),
         }
     }

@@ -6,6 +6,7 @@
 mod cat; // prints packets as text
 mod check; // checks traces
 mod compress; // compresses packets, and unpacks them
+mod daemon; // serves other processes
 mod error; // errors that end a command
 mod flamegraph; // draws where time goes
 mod input; // reads a file or the standard input
@@ -56,6 +57,7 @@ enum Command {
     View(view::Args),
     Recover(recover::Args),
     Inspect(inspect::Args),
+    Daemon(daemon::Args),
 }
 
 /// The result of a command that ran to its end.
@@ -67,7 +69,11 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let command = match daemon::is_called_traced() {
+        true => Command::Daemon(daemon::Traced::parse().args),
+        false => Cli::parse().command,
+    };
+    let outcome = match command {
         Command::Summary(args) => summary::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Outline(args) => outline::run(&args),
@@ -79,6 +85,7 @@ fn main() -> ExitCode {
         Command::View(args) => view::run(&args),
         Command::Recover(args) => recover::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Daemon(args) => daemon::run(&args),
     };
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

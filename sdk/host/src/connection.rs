@@ -1,0 +1,199 @@
+//! One connection: from frames to the port, and from what is to be sent to the socket.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use tracezero_ipc::socket::{Received, Socket};
+use tracezero_ipc::wire::{Body, BoundService, Frame};
+
+use crate::consumer_port::ConsumerPort;
+use crate::limits::{
+    CONSUMER_QUEUE_HIGH_BYTES, CONSUMER_QUEUE_MAX_BYTES, HANDSHAKE_LIMIT, MALFORMED_FRAMES_MAX,
+    PRODUCER_QUEUE_MAX_BYTES, STUCK_LIMIT,
+};
+use crate::outgoing::Outgoing;
+use crate::port::{Answer, EndConnection, Invocation, Port};
+use crate::producer_port::ProducerPort;
+
+/// The number of the service that a connection may bind: each has one.
+const SERVICE_ID: u32 = 1;
+
+/// A connection.
+pub(crate) struct Connection {
+    socket: Socket,
+    outgoing: Arc<Outgoing>,
+    port: AnyPort,
+    opened: Instant,
+    malformed_frames: u32,
+    /// Since when something waits, and the peer takes nothing.
+    blocked_since: Option<Instant>,
+}
+
+/// The port of a connection.
+pub(crate) enum AnyPort {
+    Producer(ProducerPort),
+    Consumer(ConsumerPort),
+}
+
+impl Connection {
+    pub(crate) fn new(
+        socket: Socket,
+        outgoing: Arc<Outgoing>,
+        port: AnyPort,
+        now: Instant,
+    ) -> Self {
+        Self {
+            socket,
+            outgoing,
+            port,
+            opened: now,
+            malformed_frames: 0,
+            blocked_since: None,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    pub(crate) fn is_consumer(&self) -> bool {
+        matches!(self.port, AnyPort::Consumer(_))
+    }
+
+    /// Receives once, and handles the frames that are complete. So other connections have their turn
+    /// after 128 KiB. What a peer has sent before it has gone is handled, too.
+    pub(crate) fn receive(&mut self) -> Result<(), EndConnection> {
+        let received = self.socket.receive()?;
+        // A panic ends this connection alone. Its port is dropped, and nothing else uses it.
+        let handled = catch_unwind(AssertUnwindSafe(|| self.handle_frames()));
+        handled.unwrap_or(Err(EndConnection::Panicked))?;
+        match received {
+            Received::End => Err(EndConnection::ByPeer),
+            Received::Bytes | Received::Nothing => Ok(()),
+        }
+    }
+
+    fn handle_frames(&mut self) -> Result<(), EndConnection> {
+        while let Some((bytes, descriptor)) = self.socket.next_frame_with_descriptor()? {
+            let Ok(frame) = Frame::decode(bytes) else {
+                self.malformed_frames += 1;
+                if self.malformed_frames >= MALFORMED_FRAMES_MAX {
+                    return Err(EndConnection::MalformedFrames);
+                }
+                continue;
+            };
+            match &mut self.port {
+                AnyPort::Producer(port) => handle(port, &self.outgoing, &frame, descriptor)?,
+                AnyPort::Consumer(port) => handle(port, &self.outgoing, &frame, descriptor)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what waits, as far as the socket has room. Returns true if nothing is left.
+    pub(crate) fn send(&mut self, now: Instant) -> Result<bool, EndConnection> {
+        loop {
+            self.outgoing.take(self.socket.queue());
+            let before = self.socket.unsent_bytes();
+            let is_sent = self.socket.send()?;
+            let after = self.socket.unsent_bytes();
+            if is_sent {
+                self.blocked_since = None;
+            } else if after < before || self.blocked_since.is_none() {
+                self.blocked_since = Some(now);
+            }
+            let max_bytes = match &self.port {
+                AnyPort::Producer(_) => PRODUCER_QUEUE_MAX_BYTES,
+                AnyPort::Consumer(_) => CONSUMER_QUEUE_MAX_BYTES,
+            };
+            if after > max_bytes {
+                return Err(EndConnection::QueueFull);
+            }
+            let AnyPort::Consumer(port) = &mut self.port else {
+                return Ok(is_sent);
+            };
+            // The rest of the trace comes when the consumer has taken what waits.
+            if !port.is_reading() || after > CONSUMER_QUEUE_HIGH_BYTES {
+                return Ok(is_sent);
+            }
+            let read = catch_unwind(AssertUnwindSafe(|| port.go_on_reading()));
+            read.map_err(|_| EndConnection::Panicked)?;
+        }
+    }
+
+    /// Fails if the peer has not done in time what it must do. Returns when to look again.
+    pub(crate) fn check_deadlines(&self, now: Instant) -> Result<Option<Instant>, EndConnection> {
+        let is_introduced = match &self.port {
+            AnyPort::Producer(port) => port.is_introduced(),
+            AnyPort::Consumer(port) => port.is_introduced(),
+        };
+        let introduction = (!is_introduced).then(|| self.opened + HANDSHAKE_LIMIT);
+        let sending = self.blocked_since.map(|since| since + STUCK_LIMIT);
+        if introduction.is_some_and(|deadline| deadline <= now) {
+            return Err(EndConnection::NotIntroduced);
+        }
+        if sending.is_some_and(|deadline| deadline <= now) {
+            return Err(EndConnection::Stuck);
+        }
+        Ok(introduction.into_iter().chain(sending).min())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.outgoing.close();
+    }
+}
+
+/// Handles a frame.
+fn handle<P: Port>(
+    port: &mut P,
+    outgoing: &Outgoing,
+    frame: &Frame<'_>,
+    descriptor: &mut Option<std::os::fd::OwnedFd>,
+) -> Result<(), EndConnection> {
+    let request_id = frame.request_id;
+    match &frame.body {
+        Body::Bind { service } => {
+            let bound = (*service == P::SERVICE).then(|| BoundService {
+                service_id: SERVICE_ID,
+                methods: P::methods(),
+            });
+            outgoing.send(request_id, Body::Bound(bound));
+        }
+        Body::Invoke {
+            service_id,
+            method_id,
+            args,
+            drops_reply,
+        } => {
+            let invocation = Invocation {
+                request_id,
+                method_id: *method_id,
+                args,
+            };
+            let answer = match *service_id == SERVICE_ID {
+                true => port.invoke(&invocation, descriptor)?,
+                false => Answer::Failed,
+            };
+            match answer {
+                _ if *drops_reply => {}
+                Answer::Reply(reply) => {
+                    if !outgoing.reply(request_id, Some(&reply)) {
+                        outgoing.reply(request_id, None);
+                    }
+                }
+                Answer::Failed => {
+                    outgoing.reply(request_id, None);
+                }
+                Answer::Later => {}
+            }
+        }
+        Body::Bound(_) | Body::Reply { .. } | Body::Error { .. } | Body::Unknown => {
+            let text = "unknown request";
+            outgoing.send(request_id, Body::Error { text });
+        }
+    }
+    Ok(())
+}

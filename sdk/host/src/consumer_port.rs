@@ -1,0 +1,471 @@
+//! What consumers ask of the daemon, method by method.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use tracezero_core::ids::SessionId;
+use tracezero_ipc::consumer_port::events::ObservedEvents;
+use tracezero_ipc::consumer_port::replies::{
+    Capabilities, Cloned, attached, capabilities, cloned, saved_for_bugreport, trace_stats,
+    tracing_disabled,
+};
+use tracezero_ipc::consumer_port::requests::{self, CloneSession, Request};
+use tracezero_ipc::consumer_port::{Method, REPLY_MAX_BYTES, SERVICE};
+use tracezero_ipc::socket::Peer;
+use tracezero_service::{
+    CloneRequest, CloneSource, FlushOutcome, LockdownMode, ReceivedTrigger, Recording,
+    SessionRequest, TraceFile, TraceOutput,
+};
+
+use crate::file_session::{FileWaker, write_on_thread};
+use crate::host::Host;
+use crate::outgoing::Outgoing;
+use crate::port::{Answer, EndConnection, Invocation, Port};
+use crate::reading::Reading;
+use crate::remote_consumer::RemoteConsumer;
+use crate::state_reply::send_service_state;
+
+/// A consumer's connection. It has at most one session.
+pub(crate) struct ConsumerPort {
+    host: Arc<Host>,
+    peer: Peer,
+    outgoing: Arc<Outgoing>,
+    consumer: Arc<RemoteConsumer>,
+    has_called: bool,
+    reading: Option<Reading>,
+}
+
+impl ConsumerPort {
+    pub(crate) fn new(host: Arc<Host>, peer: Peer, outgoing: Arc<Outgoing>) -> Self {
+        let noted = Arc::clone(&host.noted);
+        Self {
+            consumer: Arc::new(RemoteConsumer::new(Arc::clone(&outgoing), noted)),
+            host,
+            peer,
+            outgoing,
+            has_called: false,
+            reading: None,
+        }
+    }
+
+    /// Sends a part of the trace that the consumer reads. Returns whether there is more.
+    pub(crate) fn go_on_reading(&mut self) -> bool {
+        let Some(reading) = &mut self.reading else {
+            return false;
+        };
+        let has_more = reading.send_part(&self.host.service, &self.outgoing);
+        if !has_more {
+            self.reading = None;
+        }
+        has_more
+    }
+
+    pub(crate) fn is_reading(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    fn is_trusted_with_files(&self) -> bool {
+        self.peer.uid == 0 || self.peer.uid == self.host.uid
+    }
+
+    /// Starts a session. The reply says only that it has ended, so a session that cannot start has
+    /// ended at once.
+    fn enable_tracing(
+        &self,
+        encoded: &[u8],
+        request_id: u64,
+        descriptor: Option<OwnedFd>,
+    ) -> Answer {
+        match self.enable(encoded, request_id, descriptor) {
+            Ok(()) => Answer::Later,
+            Err(reason) => {
+                let uid = self.peer.uid;
+                let line = format_args!("a session of user {uid} was refused: {reason}");
+                self.host.log.line(line);
+                Answer::Reply(tracing_disabled(Some(&reason)))
+            }
+        }
+    }
+
+    fn enable(
+        &self,
+        encoded: &[u8],
+        request_id: u64,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<(), String> {
+        if self.consumer.session().is_some() {
+            return Err("this connection has a session already; free it first".to_owned());
+        }
+        let recording = self.recording(encoded)?;
+        let file = self.trace_file(&recording, descriptor)?;
+        let waker = file.as_ref().map(|_| Arc::<FileWaker>::default());
+        self.consumer.expect_session(request_id, waker.clone());
+        let enabled = self.host.service.enable(SessionRequest {
+            recording: Arc::new(recording),
+            uid: self.peer.uid,
+            owner: Arc::clone(&self.consumer) as _,
+            writes_into_file: file.is_some(),
+            wake: waker
+                .clone()
+                .map(|waker| Arc::new(move || waker.wake()) as _),
+            crash_files: None,
+        });
+        let session = enabled.map_err(|error| {
+            self.consumer.expect_no_session();
+            error.to_string()
+        })?;
+        // The connection is open: this runs on the thread that closes it.
+        let _ = self.consumer.set_session(session);
+        let (Some(file), Some(waker)) = (file, waker) else {
+            return Ok(());
+        };
+        let output = TraceOutput::new(file);
+        self.host.service.attach_output(session, output);
+        let consumer = Arc::clone(&self.consumer);
+        let started = write_on_thread(&self.host, session, waker, move || {
+            consumer.file_is_closed();
+        });
+        started.map_err(|error| {
+            self.free_session();
+            self.consumer.expect_no_session();
+            format!("no thread can write the file: {error}")
+        })
+    }
+
+    /// Decodes a configuration, and leaves out what this consumer may not do.
+    fn recording(&self, encoded: &[u8]) -> Result<Recording, String> {
+        let (mut recording, ignored) =
+            Recording::foreign(encoded).map_err(|error| error.to_string())?;
+        let uid = self.peer.uid;
+        if !ignored.is_empty() {
+            self.host.log.line(format_args!(
+                "a configuration of user {uid} has fields that are ignored: {}",
+                ignored.join(", ")
+            ));
+        }
+        // It would lock out the producers of all others.
+        if !self.is_trusted_with_files() {
+            recording.config.lockdown_mode = LockdownMode::Unchanged;
+        }
+        Ok(recording)
+    }
+
+    /// Returns the file that a session writes into, if it does.
+    fn trace_file(
+        &self,
+        recording: &Recording,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<Option<TraceFile>, String> {
+        let config = &recording.config;
+        if !config.write_into_file {
+            return Ok(None);
+        }
+        match (&config.output_path, descriptor) {
+            (None, Some(descriptor)) => {
+                let file = TraceFile::of_other_process(descriptor);
+                Ok(Some(file.map_err(|error| {
+                    format!("the file cannot be used: {error}")
+                })?))
+            }
+            (None, None) => Err("write_into_file needs a file: none came with the request".into()),
+            (Some(_), Some(_)) => Err("output_path was given and also a file; give one".into()),
+            (Some(_), None) if !self.is_trusted_with_files() => Err(
+                "output_path needs the user that the daemon runs as; open the file and pass it"
+                    .into(),
+            ),
+            (Some(path), None) => {
+                let file = TraceFile::create_new(Path::new(path)).map_err(io::Error::from);
+                Ok(Some(file.map_err(|error| {
+                    format!("output_path {path:?} cannot be created: {error}")
+                })?))
+            }
+        }
+    }
+
+    fn free_session(&self) {
+        if let Some(session) = self.consumer.take_session() {
+            self.host.service.free(session);
+        }
+    }
+
+    fn read_buffers(&mut self, request_id: u64) -> Answer {
+        let service = &self.host.service;
+        let session = self.consumer.session();
+        match session.filter(|session| !service.writes_into_file(*session)) {
+            Some(session) if self.reading.is_none() => {
+                self.reading = Some(Reading::new(session, request_id));
+                Answer::Later
+            }
+            Some(_) | None => Answer::EMPTY,
+        }
+    }
+
+    fn detach(&mut self, key: &str) -> Answer {
+        let Some(session) = self.consumer.session() else {
+            return Answer::Failed;
+        };
+        if key.is_empty()
+            || !self
+                .host
+                .detached
+                .insert(self.peer.uid, key, &self.consumer)
+        {
+            return Answer::Failed;
+        }
+        self.reading = None;
+        let noted = Arc::clone(&self.host.noted);
+        let successor = RemoteConsumer::new(Arc::clone(&self.outgoing), noted);
+        let former = std::mem::replace(&mut self.consumer, Arc::new(successor));
+        former.detach();
+        let id = session.value();
+        self.host.log.line(format_args!("session {id} is detached"));
+        Answer::EMPTY
+    }
+
+    fn attach(&mut self, key: &str) -> Answer {
+        if self.consumer.session().is_some() {
+            return Answer::Failed;
+        }
+        let Some(consumer) = self.host.detached.remove(self.peer.uid, key) else {
+            return Answer::Failed;
+        };
+        consumer.attach(Arc::clone(&self.outgoing));
+        self.consumer = consumer;
+        let session = self.consumer.session();
+        let recording = session.and_then(|session| self.host.service.recording(session));
+        let Some(recording) = recording else {
+            return Answer::Failed;
+        };
+        let reply = attached(recording.encoded());
+        match reply.len() <= REPLY_MAX_BYTES {
+            true => Answer::Reply(reply),
+            false => Answer::Reply(attached(&[])),
+        }
+    }
+
+    fn trace_stats(&self) -> Answer {
+        let session = self.consumer.session();
+        let Some(mut stats) = session.and_then(|it| self.host.service.stats(it)) else {
+            return Answer::Failed;
+        };
+        let mut reply = trace_stats(&stats.encode());
+        if reply.len() > REPLY_MAX_BYTES {
+            // Those of so many writers would not fit.
+            stats.writers.clear();
+            reply = trace_stats(&stats.encode());
+        }
+        Answer::Reply(reply)
+    }
+
+    fn flush(
+        &self,
+        session: SessionId,
+        timeout_ms: u32,
+        request: &requests::Request<'_>,
+        request_id: u64,
+    ) {
+        let Request::Flush { flags, .. } = request else {
+            return;
+        };
+        let outgoing = Arc::clone(&self.outgoing);
+        let done = move |outcome| {
+            let reply: Option<&[u8]> = match outcome {
+                FlushOutcome::Succeeded => Some(&[]),
+                FlushOutcome::Failed => None,
+            };
+            outgoing.reply(request_id, reply);
+        };
+        self.host.service.flush(session, timeout_ms, *flags, done);
+    }
+
+    fn clone_session(
+        &self,
+        request: &CloneSession<'_>,
+        request_id: u64,
+        descriptor: Option<OwnedFd>,
+    ) -> Answer {
+        if self.consumer.session().is_some() {
+            let reason = "this connection has a session already; free it first";
+            return Answer::Reply(cloned(Err(reason)));
+        }
+        let output = descriptor.map(TraceFile::of_other_process).transpose();
+        let output = match output {
+            Ok(file) => file.map(TraceOutput::new),
+            Err(error) => return Answer::Reply(cloned(Err(&error.to_string()))),
+        };
+        let done = {
+            let (host, consumer) = (Arc::clone(&self.host), Arc::clone(&self.consumer));
+            let outgoing = Arc::clone(&self.outgoing);
+            move |outcome: Result<SessionId, tracezero_service::SessionError>| match outcome {
+                Ok(session) => clone_is_made(&host, &consumer, &outgoing, request_id, session),
+                Err(error) => {
+                    outgoing.reply(request_id, Some(&cloned(Err(&error.to_string()))));
+                }
+            }
+        };
+        self.host.service.clone_session(CloneRequest {
+            source: match request.source {
+                requests::CloneSource::Id(requests::BEST_FOR_BUGREPORT) => {
+                    CloneSource::BestForBugreport
+                }
+                requests::CloneSource::Id(id) => CloneSource::Id(SessionId::new(id)),
+                requests::CloneSource::Name(name) => CloneSource::Name(name.to_owned()),
+            },
+            uid: self.peer.uid,
+            owner: Arc::clone(&self.consumer) as _,
+            output,
+            trigger: request.trigger.as_ref().map(|trigger| ReceivedTrigger {
+                timestamp_ns: trigger.boot_time_ns,
+                name: trigger.name.to_owned(),
+                producer_name: trigger.producer_name.to_owned(),
+                producer_uid: u32::try_from(trigger.uid).ok(),
+                stop_delay_ms: u32::try_from(trigger.delay_ms).unwrap_or(u32::MAX),
+            }),
+            done: Box::new(done),
+        });
+        Answer::Later
+    }
+}
+
+/// Gives a clone to its consumer. If it is of a session that writes into a file, writes its file
+/// first.
+fn clone_is_made(
+    host: &Arc<Host>,
+    consumer: &Arc<RemoteConsumer>,
+    outgoing: &Arc<Outgoing>,
+    request_id: u64,
+    session: SessionId,
+) {
+    if !consumer.set_session(session) {
+        host.service.free(session);
+        return;
+    }
+    let uuid = host.service.uuid(session).unwrap_or_default();
+    let has_file = host.service.has_output(session);
+    let reply = cloned(Ok(Cloned {
+        uuid,
+        was_written_into_file: has_file,
+    }));
+    let outgoing = Arc::clone(outgoing);
+    if !has_file {
+        outgoing.reply(request_id, Some(&reply));
+        return;
+    }
+    let waker = Arc::<FileWaker>::default();
+    let to_consumer = Arc::clone(&outgoing);
+    let started = write_on_thread(host, session, waker, move || {
+        to_consumer.reply(request_id, Some(&reply));
+    });
+    if let Err(error) = started {
+        let reason = format!("no thread can write the file: {error}");
+        outgoing.reply(request_id, Some(&cloned(Err(&reason))));
+    }
+}
+
+impl Port for ConsumerPort {
+    const SERVICE: &'static str = SERVICE;
+
+    fn methods() -> Vec<(&'static str, u32)> {
+        Method::ALL.map(|it| (it.name(), it.id())).to_vec()
+    }
+
+    fn invoke(
+        &mut self,
+        invocation: &Invocation<'_>,
+        descriptor: &mut Option<OwnedFd>,
+    ) -> Result<Answer, EndConnection> {
+        self.has_called = true;
+        let request_id = invocation.request_id;
+        let method = Method::from_id(invocation.method_id);
+        let Some(Ok(request)) = method.map(|it| Request::decode(it, invocation.args)) else {
+            return Ok(Answer::Failed);
+        };
+        let service = &self.host.service;
+        let session = self.consumer.session();
+        Ok(match &request {
+            Request::EnableTracing {
+                attaches_notification_only: true,
+                ..
+            } => {
+                self.consumer.await_end(request_id);
+                Answer::Later
+            }
+            Request::EnableTracing { config, .. } => {
+                self.enable_tracing(config, request_id, descriptor.take())
+            }
+            Request::DisableTracing => {
+                session.inspect(|session| service.disable(*session));
+                Answer::EMPTY
+            }
+            Request::ReadBuffers => self.read_buffers(request_id),
+            Request::FreeBuffers => {
+                self.reading = None;
+                self.free_session();
+                Answer::EMPTY
+            }
+            Request::Flush { timeout_ms, .. } => {
+                // Without a session there is no answer, as from Perfetto's service.
+                if let Some(session) = session {
+                    self.flush(session, *timeout_ms, &request, request_id);
+                }
+                Answer::Later
+            }
+            Request::StartTracing => {
+                session.inspect(|session| service.start(*session));
+                Answer::EMPTY
+            }
+            Request::ChangeTraceConfig { config } => {
+                if let (Some(session), Ok(recording)) = (session, self.recording(config)) {
+                    service.change_config(session, Arc::new(recording));
+                }
+                Answer::EMPTY
+            }
+            Request::Detach { key } => self.detach(key),
+            Request::Attach { key } => self.attach(key),
+            Request::GetTraceStats => self.trace_stats(),
+            Request::ObserveEvents(events) => {
+                self.consumer.observe(request_id, *events, service);
+                Answer::Later
+            }
+            Request::QueryServiceState { sessions_only } => {
+                let uid = self.peer.uid;
+                send_service_state(&self.host, uid, *sessions_only, |reply, has_more| {
+                    match has_more {
+                        true => self.outgoing.reply_and_go_on(request_id, reply),
+                        false => self.outgoing.reply(request_id, Some(reply)),
+                    };
+                });
+                Answer::Later
+            }
+            Request::QueryCapabilities => Answer::Reply(capabilities(&Capabilities {
+                events: ObservedEvents {
+                    instances: true,
+                    all_started: true,
+                    clone_triggers: true,
+                },
+                has_output_path: self.is_trusted_with_files(),
+                has_clone_session: true,
+            })),
+            Request::SaveTraceForBugreport => Answer::Reply(saved_for_bugreport(
+                "not supported; clone the session for the bug report",
+            )),
+            Request::CloneSession(request) => {
+                self.clone_session(request, request_id, descriptor.take())
+            }
+        })
+    }
+
+    fn is_introduced(&self) -> bool {
+        self.has_called
+    }
+}
+
+impl Drop for ConsumerPort {
+    fn drop(&mut self) {
+        if let Some(session) = self.consumer.close() {
+            self.host.service.free(session);
+        }
+    }
+}

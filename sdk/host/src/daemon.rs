@@ -1,0 +1,239 @@
+//! A daemon: listens, serves, and ends in order.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use tracezero_ipc::address::Address;
+use tracezero_ipc::listener::{Listener, Permissions};
+use tracezero_ipc::waker::Waker;
+use tracezero_service::{Environment, Limits, Machine, Service};
+
+use crate::detached::Detached;
+use crate::event_loop::{EventLoop, Side};
+use crate::host::Host;
+use crate::limits::END_LIMIT;
+use crate::log::Log;
+use crate::log_environment::LogEnvironment;
+use crate::memory::MemoryQuotas;
+use crate::outgoing::Noted;
+
+/// Where a daemon listens, and who may connect.
+#[derive(Clone, Debug)]
+pub struct DaemonOptions {
+    /// The sockets for producers.
+    pub producer_addresses: Vec<Address>,
+    /// Who may connect to them: any local user, by default.
+    pub producer_permissions: Permissions,
+    /// The sockets for consumers.
+    pub consumer_addresses: Vec<Address>,
+    /// Who may connect to them: the user of the daemon alone, by default.
+    pub consumer_permissions: Permissions,
+    /// The log.
+    pub log: Log,
+}
+
+impl DaemonOptions {
+    /// Returns the options of a daemon without sockets.
+    #[must_use]
+    pub fn new(log: Log) -> Self {
+        Self {
+            producer_addresses: Vec::new(),
+            producer_permissions: Permissions {
+                mode: 0o666,
+                gid: None,
+            },
+            consumer_addresses: Vec::new(),
+            consumer_permissions: Permissions {
+                mode: 0o600,
+                gid: None,
+            },
+            log,
+        }
+    }
+}
+
+/// Why a daemon cannot start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// It cannot listen at an address.
+    Listen {
+        /// The address.
+        address: Address,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The system lacks something else.
+    Io(io::Error),
+}
+
+impl fmt::Display for DaemonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen { address, source } if source.kind() == io::ErrorKind::AddrInUse => {
+                write!(
+                    f,
+                    "{address}: something is there already, such as another daemon; end it, or choose \
+                 another address"
+                )
+            }
+            Self::Listen { address, source } => write!(f, "cannot listen at {address}: {source}"),
+            Self::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for DaemonError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Listen { source, .. } | Self::Io(source) => Some(source),
+        }
+    }
+}
+
+impl From<io::Error> for DaemonError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// A tracing daemon. Programs of Perfetto and of tracezero connect to it as to Perfetto's `traced`.
+///
+/// ```
+/// use tracezero_host::{Daemon, DaemonOptions, Log};
+///
+/// # let folder = std::env::temp_dir().join(format!("host-example-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let mut options = DaemonOptions::new(Log::new(|line| eprintln!("{line}")));
+/// options.producer_addresses = vec![folder.join("producers").try_into()?];
+/// options.consumer_addresses = vec![folder.join("consumers").try_into()?];
+/// let daemon = Daemon::bind(options)?;
+/// let stopper = daemon.stopper();
+/// let thread = std::thread::spawn(|| daemon.run());
+/// // Later, from any thread or from a signal handler:
+/// stopper.stop();
+/// thread.join().unwrap()?;
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Daemon {
+    host: Arc<Host>,
+    event_loop: EventLoop,
+    stopping: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Daemon").finish_non_exhaustive()
+    }
+}
+
+impl Daemon {
+    /// Listens. From then on, connections wait until [`run`](Self::run) takes them.
+    ///
+    /// # Errors
+    ///
+    /// If an address cannot be listened at, or if descriptors run out.
+    pub fn bind(options: DaemonOptions) -> Result<Self, DaemonError> {
+        let mut listeners = Vec::new();
+        for (side, addresses, permissions) in [
+            (
+                Side::Producers,
+                options.producer_addresses,
+                options.producer_permissions,
+            ),
+            (
+                Side::Consumers,
+                options.consumer_addresses,
+                options.consumer_permissions,
+            ),
+        ] {
+            for address in addresses {
+                let listener = Listener::bind(&address, permissions);
+                let listener =
+                    listener.map_err(|source| DaemonError::Listen { address, source })?;
+                listeners.push((side, listener));
+            }
+        }
+        let environment = LogEnvironment::new(options.log.clone());
+        let host = Arc::new(Host {
+            uid: Machine.uid(),
+            service: Service::new(Arc::new(environment), Limits::default()),
+            log: options.log,
+            memory_quotas: Arc::new(MemoryQuotas::default()),
+            detached: Detached::default(),
+            noted: Arc::new(Noted::new(Waker::new()?)),
+        });
+        Ok(Self {
+            event_loop: EventLoop::new(Arc::clone(&host), listeners)?,
+            host,
+            stopping: Arc::default(),
+        })
+    }
+
+    /// Returns what stops the daemon.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper {
+            stopping: Arc::clone(&self.stopping),
+            noted: Arc::clone(&self.host.noted),
+        }
+    }
+
+    /// Serves until it is stopped. Then flushes and ends all sessions, and finishes their files, which
+    /// may take 5 s.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not let it wait for connections.
+    pub fn run(mut self) -> io::Result<()> {
+        self.host.noted.enter_loop();
+        // Acquire pairs with the release in `Stopper::stop`.
+        while !self.stopping.load(Ordering::Acquire) {
+            self.event_loop.turn(None)?;
+        }
+        self.event_loop.stop_listening();
+        self.end_sessions()
+    }
+
+    fn end_sessions(&mut self) -> io::Result<()> {
+        let service = &self.host.service;
+        for session in service.service_state(0).sessions {
+            service.end_with_process(session.id);
+        }
+        let deadline = Instant::now() + END_LIMIT;
+        while Instant::now() < deadline && self.has_work() {
+            self.event_loop.turn(Some(deadline))?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if a session has not ended, or its file is not complete.
+    fn has_work(&self) -> bool {
+        let service = &self.host.service;
+        let mut sessions = service.service_state(0).sessions.into_iter();
+        sessions.any(|session| {
+            let has_ended = session.state == tracezero_service::SessionState::Ended;
+            !has_ended || service.has_output(session.id)
+        })
+    }
+}
+
+/// Stops a daemon.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    stopping: Arc<AtomicBool>,
+    noted: Arc<Noted>,
+}
+
+impl Stopper {
+    /// Makes [`Daemon::run`] return. Async-signal-safe.
+    pub fn stop(&self) {
+        // Release pairs with the acquire in `Daemon::run`.
+        self.stopping.store(true, Ordering::Release);
+        self.noted.waker.wake();
+    }
+}

@@ -1,0 +1,341 @@
+//! The event loop: one thread serves all connections, and runs the service's timers. It never waits for
+//! a disk, nor for a peer.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use tracezero_core::clock;
+use tracezero_ipc::listener::Listener;
+use tracezero_ipc::socket::{Peer, Socket};
+
+use crate::connection::{AnyPort, Connection};
+use crate::consumer_port::ConsumerPort;
+use crate::host::Host;
+use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, CONSUMERS_MAX, DESCRIPTORS_LEFT};
+use crate::outgoing::{ConnectionId, Outgoing};
+use crate::port::EndConnection;
+use crate::producer_port::ProducerPort;
+
+/// The number of the waker among the descriptors that are polled.
+const WAKER: u64 = 0;
+/// The number of the first listener; the others follow.
+const FIRST_LISTENER: u64 = 1;
+/// The number of the first connection.
+const FIRST_CONNECTION: u64 = 1 << 16;
+/// The number of events that are handled before timers run again.
+const EVENTS_MAX: usize = 256;
+/// The number of connections that are accepted before others have their turn.
+const ACCEPTED_MAX: usize = 16;
+
+/// Whom a listener is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Producers,
+    Consumers,
+}
+
+/// The event loop of a daemon.
+pub(crate) struct EventLoop {
+    host: Arc<Host>,
+    epoll: OwnedFd,
+    listeners: Vec<(Side, Listener)>,
+    /// Set while nobody is accepted, because the process has run out of descriptors.
+    accepts_again: Option<Instant>,
+    /// Closed to accept, and close, a connection for which there is no descriptor.
+    reserve: Option<File>,
+    connections: HashMap<ConnectionId, OpenConnection>,
+    last_connection: u64,
+    connections_max: usize,
+    /// When a connection may have missed a deadline.
+    next_check: Option<Instant>,
+}
+
+struct OpenConnection {
+    connection: Connection,
+    peer: Peer,
+    /// True if the loop waits until the socket has room.
+    awaits_room: bool,
+}
+
+impl EventLoop {
+    pub(crate) fn new(host: Arc<Host>, listeners: Vec<(Side, Listener)>) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let waker = EventData::new_u64(WAKER);
+        epoll::add(&epoll, &host.noted.waker, waker, EventFlags::IN)?;
+        let this = Self {
+            host,
+            epoll,
+            listeners,
+            accepts_again: None,
+            reserve: File::open("/dev/null").ok(),
+            connections: HashMap::new(),
+            last_connection: FIRST_CONNECTION,
+            connections_max: connections_max(),
+            next_check: None,
+        };
+        this.listen()?;
+        Ok(this)
+    }
+
+    fn listen(&self) -> io::Result<()> {
+        for (number, (_, listener)) in (FIRST_LISTENER..).zip(&self.listeners) {
+            let data = EventData::new_u64(number);
+            epoll::add(&self.epoll, listener, data, EventFlags::IN)?;
+        }
+        Ok(())
+    }
+
+    /// Takes no more connections, and removes the sockets.
+    pub(crate) fn stop_listening(&mut self) {
+        self.listeners.clear();
+    }
+
+    /// Runs due timers, sends what waits, and handles what arrives until then.
+    pub(crate) fn turn(&mut self, latest: Option<Instant>) -> io::Result<()> {
+        let timer_ns = self.host.service.run_due_timers();
+        self.host.free_ended();
+        self.send_noted();
+        let now = Instant::now();
+        self.check_deadlines(now);
+        let timer = timer_ns.map(|due_ns| {
+            let rest_ns = due_ns.saturating_sub(clock::now_ns());
+            now + Duration::from_nanos(rest_ns)
+        });
+        let deadlines = [timer, self.next_check, self.accepts_again, latest];
+        let next = deadlines.into_iter().flatten().min();
+        let timeout = next.map(|next| next.saturating_duration_since(now));
+        for event in self.wait(timeout)? {
+            self.handle(event);
+        }
+        Ok(())
+    }
+
+    fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<Event>> {
+        let timeout = timeout.map(|timeout| Timespec::try_from(timeout).unwrap_or_default());
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(events),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event.data.u64() {
+            WAKER => {
+                self.host.noted.waker.reset();
+            }
+            number if number < FIRST_CONNECTION => self.accept((number - FIRST_LISTENER) as usize),
+            number => {
+                let id = ConnectionId(number);
+                let flags = event.flags;
+                let arrives = EventFlags::IN | EventFlags::HUP | EventFlags::ERR;
+                if flags.intersects(arrives) {
+                    self.with(id, |it| it.connection.receive());
+                }
+                self.send(id);
+            }
+        }
+    }
+
+    /// Works with a connection, and closes it if that fails.
+    fn with(
+        &mut self,
+        id: ConnectionId,
+        work: impl FnOnce(&mut OpenConnection) -> Result<(), EndConnection>,
+    ) {
+        // It may have been closed meanwhile.
+        if let Some(open) = self.connections.get_mut(&id)
+            && let Err(end) = work(open)
+        {
+            self.close(id, &end);
+        }
+    }
+
+    fn send(&mut self, id: ConnectionId) {
+        let now = Instant::now();
+        let mut is_blocked = false;
+        let epoll = self.epoll.try_clone();
+        self.with(id, |open| {
+            let awaits_room = !open.connection.send(now)?;
+            if awaits_room != open.awaits_room {
+                open.awaits_room = awaits_room;
+                let mut flags = EventFlags::IN;
+                flags.set(EventFlags::OUT, awaits_room);
+                let data = EventData::new_u64(id.0);
+                epoll::modify(epoll?, open.connection.socket(), data, flags)
+                    .map_err(io::Error::from)?;
+            }
+            is_blocked = awaits_room;
+            Ok(())
+        });
+        if is_blocked && self.next_check.is_none() {
+            self.next_check = Some(now + ACCEPT_PAUSE);
+        }
+    }
+
+    fn send_noted(&mut self) {
+        for id in self.host.noted.take() {
+            self.send(id);
+        }
+    }
+
+    fn close(&mut self, id: ConnectionId, end: &EndConnection) {
+        let Some(open) = self.connections.remove(&id) else {
+            return;
+        };
+        if !matches!(end, EndConnection::ByPeer) {
+            let side = match open.connection.is_consumer() {
+                true => "consumer",
+                false => "producer",
+            };
+            let Peer { uid, pid } = open.peer;
+            let pid = pid.unwrap_or_default();
+            self.host.log.line(format_args!(
+                "the connection to a {side} of user {uid}, process {pid}, ends: {end}"
+            ));
+        }
+        // Closing the socket removes it from those that are polled.
+        drop(open);
+    }
+
+    fn check_deadlines(&mut self, now: Instant) {
+        if self.accepts_again.is_some_and(|again| again <= now) {
+            self.accepts_again = None;
+            if self.reserve.is_none() {
+                self.reserve = File::open("/dev/null").ok();
+            }
+            // If it fails, nobody could connect any more; the next pause tries again.
+            if self.listen().is_err() {
+                self.accepts_again = Some(now + ACCEPT_PAUSE);
+            }
+        }
+        if self.next_check.is_none_or(|next| next > now) {
+            return;
+        }
+        let mut late = Vec::new();
+        self.next_check = None;
+        for (id, open) in &self.connections {
+            match open.connection.check_deadlines(now) {
+                Ok(next) => {
+                    let checks = [self.next_check, next];
+                    self.next_check = checks.into_iter().flatten().min();
+                }
+                Err(end) => late.push((*id, end)),
+            }
+        }
+        for (id, end) in late {
+            self.close(id, &end);
+        }
+    }
+
+    fn accept(&mut self, index: usize) {
+        for _ in 0..ACCEPTED_MAX {
+            let Some((side, listener)) = self.listeners.get(index) else {
+                return;
+            };
+            let side = *side;
+            match listener.accept() {
+                Ok(Some(socket)) => {
+                    if let Err(reason) = self.admit(side, socket) {
+                        (self.host.log).line(format_args!("a connection is not taken: {reason}"));
+                    }
+                }
+                Ok(None) => return,
+                Err(error) if is_shortage(&error) => return self.pause_accepting(index),
+                // The peer has gone already.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Stops accepting for a moment: the waiting connection would wake the loop at once again.
+    fn pause_accepting(&mut self, index: usize) {
+        self.reserve = None;
+        if let Some((_, listener)) = self.listeners.get(index) {
+            drop(listener.accept());
+        }
+        for (_, listener) in &self.listeners {
+            let _ = epoll::delete(&self.epoll, listener);
+        }
+        self.accepts_again = Some(Instant::now() + ACCEPT_PAUSE);
+        self.host.log.line(format_args!(
+            "no connections are taken: no descriptors are left"
+        ));
+    }
+
+    fn admit(&mut self, side: Side, socket: Socket) -> Result<(), String> {
+        let peer = socket.peer().map_err(|error| error.to_string())?;
+        self.check_limits(side, peer)?;
+        self.last_connection += 1;
+        let id = ConnectionId(self.last_connection);
+        let outgoing = Arc::new(Outgoing::new(id, Arc::clone(&self.host.noted)));
+        let (host, to_port) = (Arc::clone(&self.host), Arc::clone(&outgoing));
+        let port = match side {
+            Side::Producers => AnyPort::Producer(ProducerPort::new(host, peer, to_port)),
+            Side::Consumers => AnyPort::Consumer(ConsumerPort::new(host, peer, to_port)),
+        };
+        let data = EventData::new_u64(id.0);
+        epoll::add(&self.epoll, &socket, data, EventFlags::IN).map_err(|it| it.to_string())?;
+        let now = Instant::now();
+        let connection = Connection::new(socket, outgoing, port, now);
+        if let Ok(Some(deadline)) = connection.check_deadlines(now) {
+            let checks = [self.next_check, Some(deadline)];
+            self.next_check = checks.into_iter().flatten().min();
+        }
+        let open = OpenConnection {
+            connection,
+            peer,
+            awaits_room: false,
+        };
+        self.connections.insert(id, open);
+        Ok(())
+    }
+
+    fn check_limits(&self, side: Side, peer: Peer) -> Result<(), String> {
+        let uid = peer.uid;
+        if self.connections.len() >= self.connections_max {
+            return Err(format!("there are {} connections", self.connections_max));
+        }
+        let is_privileged = uid == 0 || uid == self.host.uid;
+        let of_user_max = self.connections_max / 4;
+        let of_user = || {
+            let connections = self.connections.values();
+            connections.filter(|open| open.peer.uid == uid).count()
+        };
+        if !is_privileged && of_user() >= of_user_max {
+            return Err(format!("user {uid} has {of_user_max} connections"));
+        }
+        let consumers = || {
+            let connections = self.connections.values();
+            connections.filter(|it| it.connection.is_consumer()).count()
+        };
+        if side == Side::Consumers && consumers() >= CONSUMERS_MAX {
+            return Err(format!("there are {CONSUMERS_MAX} consumers"));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the number of connections for which there are descriptors.
+fn connections_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let descriptors = limit.current.map_or(usize::MAX, |it| it as usize);
+    (descriptors / 2)
+        .saturating_sub(DESCRIPTORS_LEFT)
+        .clamp(1, CONNECTIONS_MAX)
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    shortages
+        .map(|it| Some(it.raw_os_error()))
+        .contains(&error.raw_os_error())
+}

@@ -1,0 +1,69 @@
+//! Sessions that write their traces into files: each has a thread, because a disk may be slow.
+
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+use tracezero_core::ids::SessionId;
+use tracezero_core::own_thread;
+use tracezero_service::{FileProgress, State};
+
+use crate::host::Host;
+
+/// Wakes the thread that writes a session's file.
+#[derive(Debug, Default)]
+pub(crate) struct FileWaker {
+    is_woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl FileWaker {
+    pub(crate) fn wake(&self) {
+        *self.is_woken.lock() = true;
+        self.changed.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut is_woken = self.is_woken.lock();
+        self.changed
+            .wait_while(&mut is_woken, |is_woken| !*is_woken);
+        *is_woken = false;
+    }
+}
+
+/// Starts the thread that writes a session's file until the session has ended. The session has its
+/// file already. `done` is called when the file is complete, or when writing has failed.
+///
+/// # Errors
+///
+/// If the system starts no thread.
+pub(crate) fn write_on_thread(
+    host: &Arc<Host>,
+    session: SessionId,
+    waker: Arc<FileWaker>,
+    done: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let host = Arc::clone(host);
+    let work = move || {
+        // The session may wait for a trigger or for its start.
+        if host.service.state(session) == Some(State::Configured) {
+            waker.wait();
+        }
+        loop {
+            let written = host.service.write_into_file(session);
+            // Timers may have been set.
+            host.noted.waker.wake();
+            match written {
+                Ok(FileProgress::Open) => waker.wait(),
+                Ok(FileProgress::Closed) => break,
+                Err(error) => {
+                    let id = session.value();
+                    (host.log).line(format_args!("session {id}: its file has failed: {error}"));
+                    break;
+                }
+            }
+        }
+        done();
+    };
+    own_thread::spawn("tracezero-file", work).map(drop)
+}

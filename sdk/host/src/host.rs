@@ -1,0 +1,36 @@
+//! What all connections of a daemon share.
+
+use std::sync::Arc;
+
+use tracezero_service::Service;
+
+use crate::detached::Detached;
+use crate::log::Log;
+use crate::memory::MemoryQuotas;
+use crate::outgoing::Noted;
+
+/// What all connections of a daemon share.
+pub(crate) struct Host {
+    pub(crate) service: Arc<Service>,
+    /// The user that the daemon runs as.
+    pub(crate) uid: u32,
+    pub(crate) log: Log,
+    pub(crate) memory_quotas: Arc<MemoryQuotas>,
+    pub(crate) detached: Detached,
+    pub(crate) noted: Arc<Noted>,
+}
+
+impl Host {
+    /// Frees the detached sessions that have ended.
+    pub(crate) fn free_ended(&self) {
+        for session in self.noted.take_ended() {
+            if self.detached.remove_session(session) {
+                self.service.free(session);
+                let id = session.value();
+                self.log.line(format_args!(
+                    "session {id} has ended, and nobody attached it"
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Limits on connections. Those on what producers register and sessions have are the service's.
+
+use std::time::Duration;
+
+/// The number of frames that cannot be decoded after which a connection ends.
+pub(crate) const MALFORMED_FRAMES_MAX: u32 = 16;
+
+/// The time in which a connection must make its first call.
+pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+
+/// A connection ends if something waits to be sent for so long, and the peer takes nothing.
+pub(crate) const STUCK_LIMIT: Duration = Duration::from_secs(10);
+
+/// A producer for which more bytes wait is disconnected.
+pub(crate) const PRODUCER_QUEUE_MAX_BYTES: usize = 4 << 20;
+
+/// While more bytes wait for a consumer, no more of its trace is read.
+pub(crate) const CONSUMER_QUEUE_HIGH_BYTES: usize = 1 << 20;
+
+/// A consumer for which more bytes wait is disconnected.
+pub(crate) const CONSUMER_QUEUE_MAX_BYTES: usize = 8 << 20;
+
+/// The number of consumers that may be connected at once.
+pub(crate) const CONSUMERS_MAX: usize = 32;
+
+/// The number of connections that may be open at once, unless the process may have fewer
+/// descriptors.
+pub(crate) const CONNECTIONS_MAX: usize = 4096;
+
+/// The number of descriptors that are left for files and memory.
+pub(crate) const DESCRIPTORS_LEFT: usize = 64;
+
+/// The size of the shared memory of all producers of one user, in bytes.
+pub(crate) const SHARED_MEMORY_PER_UID_MAX_BYTES: usize = 512 << 20;
+
+/// How long nobody is accepted after the process has run out of descriptors.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long sessions may take to end when the daemon is asked to end.
+pub(crate) const END_LIMIT: Duration = Duration::from_secs(5);

@@ -1,0 +1,42 @@
+//! The machine, for the service of a daemon: limits that producers reach go to the log.
+
+use tracezero_service::{ClockReading, Environment, LimitReached, Machine};
+
+use crate::log::Log;
+
+/// The machine, with a log.
+pub(crate) struct LogEnvironment {
+    log: Log,
+}
+
+impl LogEnvironment {
+    pub(crate) fn new(log: Log) -> Self {
+        Self { log }
+    }
+}
+
+impl Environment for LogEnvironment {
+    fn now_ns(&self) -> u64 {
+        Machine.now_ns()
+    }
+
+    fn time_of_day_ms(&self) -> u64 {
+        Machine.time_of_day_ms()
+    }
+
+    fn clocks(&self) -> Vec<ClockReading> {
+        Machine.clocks()
+    }
+
+    fn random_bits(&self) -> u64 {
+        Machine.random_bits()
+    }
+
+    fn uid(&self) -> u32 {
+        Machine.uid()
+    }
+
+    fn limit_reached(&self, reached: &LimitReached) {
+        self.log.line(format_args!("{reached}"));
+    }
+}

@@ -1,0 +1,188 @@
+//! What producers ask of the daemon, method by method.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use tracezero_core::commit::{CommitRequest, ServiceEndpoint as _};
+use tracezero_core::coordination::{MemorySizes, ServiceControl as _};
+use tracezero_ipc::producer_port::{
+    Commit, InitializeReply, Method, ReceivedIntroduction, Request, SERVICE, initialized,
+};
+use tracezero_ipc::socket::Peer;
+use tracezero_service::trace_buffer::ClientIdentity;
+use tracezero_service::{ConnectRequest, ProducerEndpoint, VIOLATIONS_MAX};
+
+use crate::host::Host;
+use crate::outgoing::Outgoing;
+use crate::port::{Answer, EndConnection, Invocation, Port};
+use crate::remote_producer::RemoteProducer;
+
+/// The number of names in one call that activates triggers.
+const TRIGGERS_PER_CALL_MAX: usize = 64;
+
+/// A producer's connection.
+pub(crate) struct ProducerPort {
+    host: Arc<Host>,
+    peer: Peer,
+    outgoing: Arc<Outgoing>,
+    /// `None` until the producer has introduced itself.
+    producer: Option<Connected>,
+    /// Used for one commit after the other.
+    commit: CommitRequest,
+    /// The number of entries of commits, and of other requests, that named nothing.
+    violations: u64,
+}
+
+struct Connected {
+    endpoint: ProducerEndpoint,
+    remote: Arc<RemoteProducer>,
+}
+
+impl ProducerPort {
+    pub(crate) fn new(host: Arc<Host>, peer: Peer, outgoing: Arc<Outgoing>) -> Self {
+        Self {
+            host,
+            peer,
+            outgoing,
+            producer: None,
+            commit: CommitRequest::default(),
+            violations: 0,
+        }
+    }
+
+    fn initialize(&mut self, introduction: &ReceivedIntroduction<'_>) -> Answer {
+        if self.producer.is_some() {
+            return Answer::Failed;
+        }
+        let name = introduction.producer_name;
+        let uid = self.peer.uid;
+        let wished = MemorySizes {
+            size_bytes: introduction.memory_size_bytes.into(),
+            page_size_bytes: introduction.page_size_bytes.into(),
+        };
+        let remote = Arc::new(RemoteProducer::new(
+            format!("producer {name:?} of user {uid}"),
+            uid,
+            Arc::clone(&self.outgoing),
+            wished,
+            Arc::clone(&self.host.memory_quotas),
+            self.host.log.clone(),
+        ));
+        let endpoint = self.host.service.connect_producer(ConnectRequest {
+            name: name.to_owned(),
+            sdk_version: introduction.sdk_version.to_owned(),
+            client: ClientIdentity {
+                uid: Some(uid),
+                pid: self.peer.pid,
+            },
+            memory: remote.memory().into(),
+            may_be_scraped: introduction.may_be_scraped,
+            calls_to: Arc::clone(&remote) as _,
+        });
+        let Some(endpoint) = endpoint else {
+            return Answer::Failed;
+        };
+        self.producer = Some(Connected { endpoint, remote });
+        Answer::Reply(initialized(InitializeReply::default()))
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>) -> Answer {
+        let Some(Connected { endpoint, .. }) = &self.producer else {
+            return Answer::Failed;
+        };
+        let Ok(left_out) = commit.decode(&mut self.commit) else {
+            self.violations += 1;
+            return Answer::Failed;
+        };
+        self.violations += left_out as u64;
+        endpoint.commit(&self.commit);
+        // Behind the chunks: whoever waits for the flush finds them in the buffers.
+        if let Ok(Some(flush)) = commit.flush() {
+            endpoint.acknowledge_flush(flush);
+        }
+        Answer::EMPTY
+    }
+
+    /// Handles a request of a producer that has introduced itself.
+    fn request(
+        violations: &mut u64,
+        producer: &Connected,
+        request: Request<'_>,
+        request_id: u64,
+    ) -> Answer {
+        let Connected { endpoint, remote } = producer;
+        match request {
+            Request::RegisterDataSource(Some(descriptor)) => {
+                // Perfetto's service ignores what it refuses, and clients expect no failure.
+                let _ = endpoint.register_data_source(descriptor);
+            }
+            Request::UpdateDataSource(Some(descriptor)) => {
+                let _ = endpoint.update_data_source(descriptor);
+            }
+            Request::UnregisterDataSource { name } => endpoint.unregister_data_source(name),
+            Request::RegisterTraceWriter(Some(writer)) => {
+                endpoint.register_writer(writer.writer_id, writer.target_buffer, &Arc::default());
+            }
+            Request::UnregisterTraceWriter(Some(writer_id)) => {
+                endpoint.unregister_writer(writer_id);
+            }
+            Request::NotifyDataSourceStarted(instance) => endpoint.notify_started(instance),
+            Request::NotifyDataSourceStopped(instance) => endpoint.notify_stopped(instance),
+            Request::ActivateTriggers { mut names } => {
+                names.truncate(TRIGGERS_PER_CALL_MAX);
+                endpoint.activate_triggers(&names);
+            }
+            Request::GetAsyncCommand => {
+                return match remote.take_commands_request(request_id) {
+                    true => Answer::Later,
+                    false => Answer::Failed,
+                };
+            }
+            Request::RegisterDataSource(None)
+            | Request::UpdateDataSource(None)
+            | Request::RegisterTraceWriter(None)
+            | Request::UnregisterTraceWriter(None) => *violations += 1,
+            Request::Sync | Request::InitializeConnection(_) | Request::CommitData(_) => {}
+        }
+        Answer::EMPTY
+    }
+}
+
+impl Port for ProducerPort {
+    const SERVICE: &'static str = SERVICE;
+
+    fn methods() -> Vec<(&'static str, u32)> {
+        Method::ALL.map(|it| (it.name(), it.number())).to_vec()
+    }
+
+    fn invoke(
+        &mut self,
+        invocation: &Invocation<'_>,
+        _descriptor: &mut Option<OwnedFd>,
+    ) -> Result<Answer, EndConnection> {
+        let method = Method::of_number(invocation.method_id);
+        let Some(Ok(request)) = method.map(|it| Request::decode(it, invocation.args)) else {
+            return Ok(Answer::Failed);
+        };
+        let answer = match (&request, &self.producer) {
+            (Request::InitializeConnection(introduction), _) => self.initialize(introduction),
+            (Request::CommitData(commit), _) => self.commit(commit),
+            (_, Some(producer)) => Self::request(
+                &mut self.violations,
+                producer,
+                request,
+                invocation.request_id,
+            ),
+            (_, None) => Answer::Failed,
+        };
+        let of_memory = self.producer.as_ref().map(|it| it.endpoint.violations());
+        if self.violations + of_memory.unwrap_or(0) >= VIOLATIONS_MAX {
+            return Err(EndConnection::Violations);
+        }
+        Ok(answer)
+    }
+
+    fn is_introduced(&self) -> bool {
+        self.producer.is_some()
+    }
+}

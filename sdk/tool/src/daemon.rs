@@ -1,0 +1,144 @@
+//! Serves producers and consumers of other processes.
+
+use std::env;
+use std::ffi::c_int;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use tracezero_core::process_hooks;
+use tracezero_host::{
+    Address, Daemon, DaemonError, DaemonOptions, Log, Permissions, Stopper, notify_ready,
+};
+
+use crate::Outcome;
+use crate::error::ToolError;
+
+/// Serves other processes as Perfetto's `traced` does
+///
+/// Producers, such as `traced_probes` and applications with `System::connect` or Perfetto's SDK,
+/// connect to one socket. Consumers, such as the command `perfetto`, connect to the other, and start
+/// sessions that record producers. The log goes to the standard error. SIGTERM and SIGINT end the
+/// daemon: sessions are flushed, and their files are finished.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: tracezero daemon --producer-socket /tmp/p --consumer-socket /tmp/c\n\nThe \
+                  addresses default to the environment variables PERFETTO_PRODUCER_SOCK_NAME and \
+                  PERFETTO_CONSUMER_SOCK_NAME, then to /run/perfetto/traced-{producer,consumer}.sock \
+                  if that folder exists, then to /tmp/perfetto-{producer,consumer}."
+)]
+pub(crate) struct Args {
+    /// The address for producers: a path, or `@name`; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    producer_socket: Vec<Address>,
+    /// The address for consumers
+    #[arg(long, value_name = "ADDRESS")]
+    consumer_socket: Option<Address>,
+    /// Groups and permissions of the sockets, as `traced` takes them; a group may be empty
+    #[arg(long, value_name = "GROUP:MODE:GROUP:MODE", value_parser = socket_permissions)]
+    set_socket_permissions: Option<[Permissions; 2]>,
+}
+
+/// The command line of `traced`, for a link of that name to this program.
+#[derive(Debug, clap::Parser)]
+#[command(name = "traced", version)]
+pub(crate) struct Traced {
+    #[command(flatten)]
+    pub(crate) args: Args,
+}
+
+/// Returns true if this program was started by the name of Perfetto's daemon.
+pub(crate) fn is_called_traced() -> bool {
+    let name = env::args_os().next();
+    name.is_some_and(|name| {
+        Path::new(&name)
+            .file_name()
+            .is_some_and(|it| it == "traced")
+    })
+}
+
+/// Stops the daemon that runs.
+static STOPPER: OnceLock<Stopper> = OnceLock::new();
+
+extern "C" fn stop(_signal: c_int) {
+    if let Some(stopper) = STOPPER.get() {
+        stopper.stop();
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
+    let wrong = |error: tracezero_host::AddressError| ToolError::Usage(error.to_string());
+    let mut options = DaemonOptions::new(Log::new(|line| eprintln!("tracezero daemon: {line}")));
+    options.producer_addresses = match &args.producer_socket[..] {
+        [] => Address::all_of_producers().map_err(wrong)?,
+        given => given.to_vec(),
+    };
+    options.consumer_addresses = match &args.consumer_socket {
+        None => vec![Address::of_consumers().map_err(wrong)?],
+        Some(given) => vec![given.clone()],
+    };
+    if let Some([producers, consumers]) = args.set_socket_permissions {
+        options.producer_permissions = producers;
+        options.consumer_permissions = consumers;
+    }
+    let listens_at = format!(
+        "listens for producers at {}, for consumers at {}",
+        listed(&options.producer_addresses),
+        listed(&options.consumer_addresses)
+    );
+    let daemon = Daemon::bind(options).map_err(ToolError::Daemon)?;
+    if STOPPER.set(daemon.stopper()).is_ok() {
+        for signal in [libc::SIGTERM, libc::SIGINT] {
+            process_hooks::handle_default_signal(signal, stop);
+        }
+    }
+    eprintln!("tracezero daemon: {listens_at}");
+    if let Err(error) = notify_ready() {
+        eprintln!("tracezero daemon: the service manager cannot be told: {error}");
+    }
+    let served = daemon.run();
+    served.map_err(|error| ToolError::Daemon(DaemonError::from(error)))?;
+    Ok(Outcome::Fine)
+}
+
+fn listed(addresses: &[Address]) -> String {
+    let texts: Vec<String> = addresses.iter().map(Address::to_string).collect();
+    texts.join(", ")
+}
+
+/// Parses the groups and permissions of both sockets.
+fn socket_permissions(text: &str) -> Result<[Permissions; 2], String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let [producers, producers_mode, consumers, consumers_mode] = parts[..] else {
+        return Err("give four parts, as in `:666:tracers:660`".to_owned());
+    };
+    Ok([
+        permissions(producers, producers_mode)?,
+        permissions(consumers, consumers_mode)?,
+    ])
+}
+
+fn permissions(group: &str, mode: &str) -> Result<Permissions, String> {
+    let mode = u32::from_str_radix(mode, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777)
+        .ok_or_else(|| format!("{mode:?} is no permission such as 660"))?;
+    let gid = match group {
+        "" => None,
+        group => Some(gid_of(group)?),
+    };
+    Ok(Permissions { mode, gid })
+}
+
+/// Returns the number of a group, which may be given by its number.
+fn gid_of(group: &str) -> Result<u32, String> {
+    if let Ok(gid) = group.parse() {
+        return Ok(gid);
+    }
+    let groups = std::fs::read_to_string("/etc/group").map_err(|error| error.to_string())?;
+    let found = groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let is_it = fields.next() == Some(group);
+        fields.nth(1).filter(|_| is_it)?.parse().ok()
+    });
+    found.ok_or_else(|| format!("there is no group {group:?}"))
+}
