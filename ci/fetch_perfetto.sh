@@ -2,13 +2,13 @@
 # usage: ci/fetch_perfetto.sh FOLDER
 #
 # Unpacks Debian's build of Perfetto's programs (amd64) into a folder, for tests with the real daemon:
-# FOLDER/bin/{traced,perfetto}. Installs nothing on the machine.
+# FOLDER/bin/{traced,traced_probes,perfetto}. Installs nothing on the machine.
 set -euo pipefail
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 
 if ! command -v apt-get >/dev/null || [ "$(dpkg --print-architecture)" != amd64 ]; then
-    echo "Perfetto's programs are missing: put traced and perfetto, or links to them, into $folder/bin" >&2
+    echo "Perfetto's programs are missing: put traced, traced_probes and perfetto, or links to them, into $folder/bin" >&2
     exit 1
 fi
 mkdir -p "$folder"/lists/partial "$folder"/cache/archives/partial "$folder"/{packages,bin}
@@ -25,7 +25,7 @@ for package in "$folder"/packages/*.deb; do
 done
 rm -r "$folder/packages" "$folder/lists" "$folder/cache"
 libraries=$folder/root/usr/lib/x86_64-linux-gnu
-for program in usr/sbin/traced usr/bin/perfetto; do
+for program in usr/sbin/traced usr/sbin/traced_probes usr/bin/perfetto; do
     script=$folder/bin/${program##*/}
     cat >"$script" <<SCRIPT
 #!/bin/sh
