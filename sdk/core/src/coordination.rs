@@ -314,7 +314,8 @@ pub trait ServiceControl: Send + Sync {
     /// [`DataSourceError::WrongName`], [`DataSourceError::Unknown`], [`DataSourceError::TooMany`].
     fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError>;
 
-    /// Unregisters all data sources with this name, and ends their instances.
+    /// Unregisters a data source with this name, and ends its instances. Of several, it is the one that
+    /// was registered first.
     fn unregister_data_source(&self, name: &str);
 
     /// Answers [`Producer::start_data_source`].

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use tracezero_ipc::address::Address;
 use tracezero_ipc::listener::{Listener, Permissions};
 use tracezero_ipc::waker::Waker;
-use tracezero_service::{Environment, Limits, Machine, Service};
+use tracezero_service::{Environment, Limits, Machine, Service, SessionState, SessionSummary};
 
 use crate::detached::Detached;
 use crate::event_loop::{EventLoop, Side};
@@ -165,6 +165,7 @@ impl Daemon {
             log: options.log,
             memory_quotas: Arc::new(MemoryQuotas::default()),
             detached: Detached::default(),
+            open_files: AtomicUsize::new(0),
             noted: Arc::new(Noted::new(Waker::new()?)),
         });
         Ok(Self {
@@ -211,14 +212,12 @@ impl Daemon {
         Ok(())
     }
 
-    /// Returns true if a session has not ended, or its file is not complete.
+    /// Returns true if a session has not ended, or a file is not complete.
     fn has_work(&self) -> bool {
-        let service = &self.host.service;
-        let mut sessions = service.service_state(0).sessions.into_iter();
-        sessions.any(|session| {
-            let has_ended = session.state == tracezero_service::SessionState::Ended;
-            !has_ended || service.has_output(session.id)
-        })
+        let sessions = self.host.service.service_state(0).sessions;
+        let has_ended = |session: &SessionSummary| session.state == SessionState::Ended;
+        // Relaxed: as in `file_session`.
+        !sessions.iter().all(has_ended) || self.host.open_files.load(Ordering::Relaxed) > 0
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parking_lot::{Condvar, Mutex};
 use tracezero_core::ids::SessionId;
@@ -43,6 +44,7 @@ pub(crate) fn write_on_thread(
     waker: Arc<FileWaker>,
     done: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
+    let files = &host.open_files;
     let host = Arc::clone(host);
     let work = move || {
         // The session may wait for a trigger or for its start.
@@ -64,6 +66,14 @@ pub(crate) fn write_on_thread(
             }
         }
         done();
+        // Relaxed, like the other accesses: a count that orders nothing else. The waker makes the event
+        // loop look at it again.
+        host.open_files.fetch_sub(1, Ordering::Relaxed);
+        host.noted.waker.wake();
     };
-    own_thread::spawn("tracezero-file", work).map(drop)
+    files.fetch_add(1, Ordering::Relaxed);
+    let spawned = own_thread::spawn("tracezero-file", work).map(drop);
+    spawned.inspect_err(|_| {
+        files.fetch_sub(1, Ordering::Relaxed);
+    })
 }

@@ -1,6 +1,7 @@
 //! What all connections of a daemon share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use tracezero_service::Service;
 
@@ -17,6 +18,8 @@ pub(crate) struct Host {
     pub(crate) log: Log,
     pub(crate) memory_quotas: Arc<MemoryQuotas>,
     pub(crate) detached: Detached,
+    /// The number of threads that write files.
+    pub(crate) open_files: AtomicUsize,
     pub(crate) noted: Arc<Noted>,
 }
 

@@ -50,7 +50,11 @@ impl ProducerPort {
         }
     }
 
-    fn initialize(&mut self, introduction: &ReceivedIntroduction<'_>) -> Answer {
+    fn initialize(
+        &mut self,
+        introduction: &ReceivedIntroduction<'_>,
+        descriptor: &mut Option<OwnedFd>,
+    ) -> Answer {
         if self.producer.is_some() {
             return Answer::Failed;
         }
@@ -82,8 +86,21 @@ impl ProducerPort {
         let Some(endpoint) = endpoint else {
             return Answer::Failed;
         };
+        let own_memory = descriptor.take().filter(|_| introduction.provides_memory);
+        let adopted = own_memory.map(|fd| {
+            let page_size_bytes = introduction.page_size_bytes as usize;
+            remote.adopt_memory(fd, page_size_bytes)
+        });
+        if let Some(Err(reason)) = &adopted {
+            self.host.log.line(format_args!(
+                "producer {name:?} of user {uid}: its own memory is not used: {reason}"
+            ));
+        }
         self.producer = Some(Connected { endpoint, remote });
-        Answer::Reply(initialized(InitializeReply::default()))
+        Answer::Reply(initialized(InitializeReply {
+            uses_memory_of_producer: matches!(adopted, Some(Ok(()))),
+            is_emulated: false,
+        }))
     }
 
     fn commit(&mut self, commit: &Commit<'_>) -> Answer {
@@ -158,14 +175,16 @@ impl Port for ProducerPort {
     fn invoke(
         &mut self,
         invocation: &Invocation<'_>,
-        _descriptor: &mut Option<OwnedFd>,
+        descriptor: &mut Option<OwnedFd>,
     ) -> Result<Answer, EndConnection> {
         let method = Method::of_number(invocation.method_id);
         let Some(Ok(request)) = method.map(|it| Request::decode(it, invocation.args)) else {
             return Ok(Answer::Failed);
         };
         let answer = match (&request, &self.producer) {
-            (Request::InitializeConnection(introduction), _) => self.initialize(introduction),
+            (Request::InitializeConnection(introduction), _) => {
+                self.initialize(introduction, descriptor)
+            }
             (Request::CommitData(commit), _) => self.commit(commit),
             (_, Some(producer)) => Self::request(
                 &mut self.violations,

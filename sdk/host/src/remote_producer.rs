@@ -1,7 +1,7 @@
 //! A producer of another process, as the service calls it: calls become commands.
 
 use std::collections::HashMap;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -15,6 +15,8 @@ use tracezero_service::MemoryToCome;
 use crate::log::Log;
 use crate::memory::{self, MemoryQuotas, QuotaPart};
 use crate::outgoing::Outgoing;
+
+const TOO_MUCH: &str = "its user has as much memory as a user may have";
 
 /// A producer of another process.
 pub(crate) struct RemoteProducer {
@@ -124,6 +126,32 @@ impl RemoteProducer {
         }
     }
 
+    /// Uses memory that the producer has made, so that it could write before it was connected.
+    ///
+    /// # Errors
+    ///
+    /// If the memory could harm this process, or does not have sizes that the service gives itself.
+    /// Then the producer gets other memory.
+    pub(crate) fn adopt_memory(&self, fd: OwnedFd, page_size_bytes: usize) -> Result<(), String> {
+        let memory = ForeignMemory::adopt(fd, page_size_bytes).map_err(|it| it.to_string())?;
+        let geometry = memory.geometry();
+        let sizes = MemorySizes {
+            size_bytes: geometry.size_bytes() as u64,
+            page_size_bytes: geometry.page_size_bytes() as u64,
+        };
+        if memory::geometry(MemorySizes::default(), sizes) != geometry {
+            return Err("the service gives no memory of these sizes".to_owned());
+        }
+        let mut commands = self.commands.lock();
+        commands.quota = self.quotas.take(self.uid, geometry.size_bytes());
+        if commands.quota.is_none() {
+            return Err(TOO_MUCH.to_owned());
+        }
+        self.memory.lend(memory);
+        self.send(&mut commands, producer_port::set_up_tracing(None));
+        Ok(())
+    }
+
     /// Creates the memory, unless the producer has it. Returns false if there is none.
     fn give_memory(&self, commands: &mut Commands, configured: MemorySizes) -> bool {
         if self.memory.is_lent() {
@@ -132,7 +160,7 @@ impl RemoteProducer {
         let wished = memory::geometry(configured, self.wished);
         let geometry = self.take_quota(commands, wished);
         let Some(geometry) = geometry else {
-            self.note_no_memory(commands, &"the user has too much of it");
+            self.note_no_memory(commands, &TOO_MUCH);
             return false;
         };
         match ForeignMemory::create(geometry) {

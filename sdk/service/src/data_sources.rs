@@ -137,18 +137,14 @@ impl Control {
         let Some(producer) = self.producers.get_mut(&producer_id) else {
             return;
         };
-        let removed = producer
-            .data_sources
-            .extract_if(.., |data_source| data_source.descriptor.name == name);
-        let removed_bytes: Vec<usize> = removed.map(|it| size_bytes(&it.descriptor)).collect();
-        if removed_bytes.is_empty() {
+        let mut registered = producer.data_sources.iter();
+        let Some(index) = registered.position(|it| it.descriptor.name == name) else {
             return;
-        }
-        producer.descriptors_bytes -= removed_bytes.iter().sum::<usize>();
+        };
+        let removed = producer.data_sources.remove(index);
+        producer.descriptors_bytes -= size_bytes(&removed.descriptor);
         self.for_each_session(|session, context| {
-            session.remove_instances(context, |instance| {
-                instance.producer == producer_id && instance.descriptor.name == name
-            });
+            session.remove_instances(context, |instance| instance.registration == removed.number);
         });
     }
 

@@ -378,15 +378,17 @@ impl PacketFramer {
             PacketKind::Description => {}
             PacketKind::Undecodable => sequence.left_out.undecodable += 1,
         }
-        if sequence.is_introduced && loss.is_empty() {
+        // Trace processor takes the process of a track from the packet that describes the track.
+        let states_client = !sequence.is_introduced || info.describes_track;
+        if !states_client && loss.is_empty() {
             let id = sequence.trusted_id.bytes();
             append_header(packet.len() + id.len(), trace);
             trace.extend_from_slice(packet);
             trace.extend_from_slice(id);
         } else {
-            let is_first = !std::mem::replace(&mut sequence.is_introduced, true);
+            sequence.is_introduced = true;
             let mut memory = [0; TRUSTED_FIELDS_MAX_BYTES];
-            let client = is_first.then_some(taken.origin.client);
+            let client = states_client.then_some(taken.origin.client);
             let trusted = trusted_fields(&mut memory, id_of(position), client, loss);
             append_header(packet.len() + trusted.len(), trace);
             trace.extend_from_slice(packet);
@@ -517,8 +519,7 @@ fn trusted_fields(
     let mut buffer = StaticBuffered::<TracePacket<'_>>::new(memory);
     {
         let mut fields = buffer.message();
-        // All packets of a sequence have the same client, so only one packet of the sequence states
-        // it.
+        // All packets of a sequence have the same client, so few of them state it.
         if let Some(client) = client {
             fields.set_trusted_uid(client.uid.map_or(-1, |uid| uid as i32));
             if let Some(pid) = client.pid {
@@ -826,6 +827,22 @@ mod tests {
             .map(|packet| packet.unwrap().trusted_uid().unwrap().is_some())
             .collect();
         assert_eq!(told, [true, false, true, false]);
+    }
+
+    #[test]
+    fn packets_that_describe_tracks_state_their_client() {
+        let mut framer = PacketFramer::new();
+        let mut trace = Vec::new();
+        // An event, a track descriptor (field 60), an event.
+        for packet in [&[0x5a, 0][..], &[0xe2, 3, 0], &[0x5a, 0]] {
+            take_bytes(&mut framer, packet, LossMask::NONE);
+        }
+        framer.append_to(&mut trace);
+        let packets = TraceDecoder::new(&trace).packet();
+        let told: Vec<_> = packets
+            .map(|packet| packet.unwrap().trusted_uid().unwrap().is_some())
+            .collect();
+        assert_eq!(told, [true, true, false]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(super) struct PacketInfo {
     pub(super) needs_state: bool,
     /// True if its writer lost packets before this one.
     pub(super) follows_loss: bool,
+    /// True if it describes a track.
+    pub(super) describes_track: bool,
 }
 
 /// The content of a packet, as it is counted.
@@ -91,6 +93,7 @@ fn inspect_field<'p>(info: &mut PacketInfo, rest: &'p [u8]) -> Option<&'p [u8]> 
         }
         1 => rest.get(8..),
         2 => {
+            info.describes_track |= number as u32 == TracePacket::TRACK_DESCRIPTOR_FIELD_NUMBER;
             // Content comes as a message. A packet with an event is an event, whatever other fields
             // it has.
             if info.content != Content::Event {

@@ -61,23 +61,25 @@ impl Service {
             Extent::WhatIsThere
         };
         let outcome = self.write_pass(session, &reader, &mut output, extent);
-        let mut reader = reader.lock();
-        reader.written_bytes = output.written_bytes();
+        let mut locked = reader.lock();
+        locked.written_bytes = output.written_bytes();
         if outcome.is_ok() {
-            self.look(|control| control.clone_with_file(session, &reader, &output));
+            self.look(|control| control.clone_with_file(session, &locked, &output));
         }
         if outcome.is_ok() && !is_over {
-            reader.output = Some(output);
-            drop(reader);
+            locked.output = Some(output);
+            drop(locked);
             // Do not wait for calls that another thread is making. Such a call may be waiting for
             // room in a buffer, and so for this thread.
             self.call_after(CallWait::LeaveCalls, |_| ());
             return Ok(FileProgress::Open);
         }
-        let outcome = self.end_file(session, &mut reader, &mut output, outcome);
-        reader.written_bytes = output.written_bytes();
-        let buffers = reader.buffers().to_vec();
-        drop(reader);
+        drop(locked);
+        let outcome = self.end_file(session, &reader, &mut output, outcome);
+        let mut locked = reader.lock();
+        locked.written_bytes = output.written_bytes();
+        let buffers = locked.buffers().to_vec();
+        drop(locked);
         let reason = outcome.as_ref().err().map(ToString::to_string);
         // End the session first: packets that are written from now on are lost.
         self.look(|control| control.file_is_closed(session, reason));
@@ -90,11 +92,12 @@ impl Service {
         output.close().map(|()| FileProgress::Closed)
     }
 
-    /// Writes the packet that ends the trace.
+    /// Writes the packet that ends the trace. Does not lock the reader while it writes, as in
+    /// [`write_pass`](Self::write_pass).
     fn end_file(
         &self,
         session: SessionId,
-        reader: &mut TraceReader,
+        reader: &Mutex<TraceReader>,
         output: &mut TraceOutput,
         outcome: Result<(), WriteError>,
     ) -> io::Result<()> {
@@ -104,11 +107,11 @@ impl Service {
         };
         match cause {
             WriteErrorCause::Full => {
-                reader.file_ended_early(FileEnd::Full, written);
+                reader.lock().file_ended_early(FileEnd::Full, written);
                 output.write_end(&end(BoundaryKind::END_FILE_FULL))
             }
             WriteErrorCause::Failed(error) => {
-                reader.file_ended_early(FileEnd::Failed, written);
+                reader.lock().file_ended_early(FileEnd::Failed, written);
                 // If there is no room for the packet, the file ends without it.
                 let _ = output.write_end(&end(BoundaryKind::END_WRITE_FAILED));
                 Err(error)

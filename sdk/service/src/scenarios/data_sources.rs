@@ -175,6 +175,28 @@ fn a_producer_that_comes_back_is_set_up_and_started_again() {
 }
 
 #[test]
+fn of_data_sources_with_one_name_the_first_is_unregistered() {
+    let world = World::new();
+    let producer = world.producer("p");
+    let with_id = |id| DataSourceDescriptor {
+        name: "ds".to_owned(),
+        id,
+        ..DataSourceDescriptor::default()
+    };
+    [1, 2].map(|id| producer.register_with(with_id(id)));
+    let session = world.session(config(ds()));
+    producer.calls();
+    producer.endpoint.unregister_data_source("ds");
+    assert_eq!(producer.calls(), calls(&["stop ds"]));
+    let state = world.service.service_state(0);
+    let left: Vec<u64> = (state.producers[0].data_sources.iter())
+        .map(|data_source| data_source.id)
+        .collect();
+    assert_eq!((left, state.sessions[0].instance_count), (vec![2], 1));
+    session.disable();
+}
+
+#[test]
 fn unregistered_data_source_is_stopped() {
     let world = World::new();
     let producer = producer(&world, "p");

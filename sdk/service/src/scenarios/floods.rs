@@ -105,7 +105,7 @@ fn descriptors_beyond_the_limit_are_refused() {
         assert!((0..fitting).all(|number| register(number).is_ok()));
         assert!(is_too_many(&register(fitting)));
         assert_eq!(offered(&world), fitting);
-        endpoint.unregister_data_source("ds");
+        (0..fitting).for_each(|_| endpoint.unregister_data_source("ds"));
     }
     let with_id = DataSourceDescriptor {
         id: 7,
@@ -251,7 +251,7 @@ fn a_session_has_a_limited_number_of_instances() {
     let summary = |world: &World| world.service.service_state(0).sessions[0].instance_count;
     assert_eq!(summary(&world), INSTANCES_MAX);
     // When some are gone, there is room for others.
-    producers[0].endpoint.unregister_data_source("ds");
+    (0..DATA_SOURCES_MAX).for_each(|_| producers[0].endpoint.unregister_data_source("ds"));
     assert_eq!(summary(&world), INSTANCES_MAX - DATA_SOURCES_MAX);
     (0..=DATA_SOURCES_MAX).for_each(|number| {
         let _ = producers[0]
