@@ -61,6 +61,13 @@ impl Connection {
         matches!(self.port, AnyPort::Consumer(_))
     }
 
+    /// Clears incremental state of a producer that is too old.
+    pub(crate) fn restart_state(&self) {
+        if let AnyPort::Producer(port) = &self.port {
+            port.restart_state();
+        }
+    }
+
     /// Receives once, and handles the frames that are complete. So other connections have their turn
     /// after 128 KiB. What a peer has sent before it has gone is handled, too.
     pub(crate) fn receive(&mut self) -> Result<(), EndConnection> {
@@ -75,8 +82,9 @@ impl Connection {
     }
 
     fn handle_frames(&mut self) -> Result<(), EndConnection> {
-        while let Some((bytes, descriptor)) = self.socket.next_frame_with_descriptor()? {
-            let Ok(frame) = Frame::decode(bytes) else {
+        while let Some(arrived) = self.socket.next_frame_with_descriptor()? {
+            let descriptor = arrived.descriptor;
+            let Ok(frame) = Frame::decode(arrived.frame) else {
                 self.malformed_frames += 1;
                 if self.malformed_frames >= MALFORMED_FRAMES_MAX {
                     return Err(EndConnection::MalformedFrames);

@@ -32,6 +32,8 @@ const FIRST_LISTENER: u64 = 1;
 const FIRST_CONNECTION: u64 = 1 << 16;
 /// The number of events that are handled before timers run again.
 const EVENTS_MAX: usize = 256;
+/// The shortest time between two looks at rings, after which incremental state is cleared.
+const RESTART_STATE_EVERY: Duration = Duration::from_millis(100);
 /// The number of connections that are accepted before others have their turn.
 const ACCEPTED_MAX: usize = 16;
 
@@ -56,6 +58,8 @@ pub(crate) struct EventLoop {
     connections_max: usize,
     /// When a connection may have missed a deadline.
     next_check: Option<Instant>,
+    /// When incremental state that is too old was last cleared.
+    restarted: Instant,
 }
 
 struct OpenConnection {
@@ -80,6 +84,7 @@ impl EventLoop {
             last_connection: FIRST_CONNECTION,
             connections_max: connections_max(),
             next_check: None,
+            restarted: Instant::now(),
         };
         this.listen()?;
         Ok(this)
@@ -105,6 +110,7 @@ impl EventLoop {
         self.send_noted();
         let now = Instant::now();
         self.check_deadlines(now);
+        self.restart_state(now);
         let timer = timer_ns.map(|due_ns| {
             let rest_ns = due_ns.saturating_sub(clock::now_ns());
             now + Duration::from_nanos(rest_ns)
@@ -116,6 +122,16 @@ impl EventLoop {
             self.handle(event);
         }
         Ok(())
+    }
+
+    /// Clears incremental state that is too old. No timer wakes the loop for this: commits do.
+    fn restart_state(&mut self, now: Instant) {
+        if now - self.restarted >= RESTART_STATE_EVERY {
+            self.restarted = now;
+            for open in self.connections.values() {
+                open.connection.restart_state();
+            }
+        }
     }
 
     fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<Event>> {

@@ -9,6 +9,10 @@ use tracezero_core::small_map::SmallMap;
 
 use crate::limits::SHARED_MEMORY_PER_UID_MAX_BYTES;
 
+/// The sizes without any wishes, in bytes. Perfetto's service has the same.
+const DEFAULT_SIZE_BYTES: usize = 256 * 1024;
+const DEFAULT_PAGE_BYTES: usize = 4096;
+
 /// The largest page that this service gives producers, in bytes. Perfetto's has the same limit.
 const PAGE_MAX_BYTES: u64 = 32 * 1024;
 
@@ -23,12 +27,12 @@ pub(crate) fn geometry(configured: MemorySizes, wished: MemorySizes) -> Geometry
     let size_bytes = first([
         configured.size_bytes,
         wished.size_bytes,
-        Geometry::DEFAULT_SIZE_BYTES as u64,
+        DEFAULT_SIZE_BYTES as u64,
     ]);
     let page_size_bytes = first([
         configured.page_size_bytes,
         wished.page_size_bytes,
-        Geometry::DEFAULT_PAGE_SIZE_BYTES as u64,
+        DEFAULT_PAGE_BYTES as u64,
     ]);
     let page_size_bytes = page_size_bytes.min(PAGE_MAX_BYTES) as usize;
     let size_bytes = size_bytes.min(SIZE_MAX_BYTES) as usize;
@@ -39,11 +43,7 @@ pub(crate) fn geometry(configured: MemorySizes, wished: MemorySizes) -> Geometry
 
 /// Returns the geometry without any wishes.
 pub(crate) fn default_geometry() -> Geometry {
-    Geometry::new(
-        Geometry::DEFAULT_SIZE_BYTES,
-        Geometry::DEFAULT_PAGE_SIZE_BYTES,
-    )
-    .expect("the default sizes fit together")
+    Geometry::new(DEFAULT_SIZE_BYTES, DEFAULT_PAGE_BYTES).expect("the default sizes fit together")
 }
 
 /// How much shared memory each user has, in bytes.

@@ -130,6 +130,7 @@ impl ProducerPort {
         let Connected { endpoint, remote } = producer;
         match request {
             Request::RegisterDataSource(Some(descriptor)) => {
+                remote.note_data_source(&descriptor);
                 // Perfetto's service ignores what it refuses, and clients expect no failure.
                 let _ = endpoint.register_data_source(descriptor);
             }
@@ -162,6 +163,15 @@ impl ProducerPort {
             Request::Sync | Request::InitializeConnection(_) | Request::CommitData(_) => {}
         }
         Answer::EMPTY
+    }
+}
+
+impl ProducerPort {
+    /// Clears incremental state that is too old: see [`RemoteProducer::restart_state`].
+    pub(crate) fn restart_state(&self) {
+        if let Some(producer) = &self.producer {
+            producer.remote.restart_state();
+        }
     }
 }
 

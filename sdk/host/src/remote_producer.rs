@@ -1,11 +1,14 @@
 //! A producer of another process, as the service calls it: calls become commands.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tracezero_core::coordination::{DataSourceSetup, FlushFlags, MemorySizes, Producer};
+use tracezero_core::commit::RingProgress;
+use tracezero_core::coordination::{
+    DataSourceDescriptor, DataSourceSetup, FlushFlags, MemorySizes, Producer,
+};
 use tracezero_core::ids::{FlushId, InstanceId};
 use tracezero_core::shm::{ForeignMemory, Geometry, SharedFd, SharedFdError};
 use tracezero_ipc::producer_port;
@@ -37,11 +40,22 @@ struct Commands {
     /// The request that commands are replies to. Until it comes, they wait.
     request_id: Option<u64>,
     waiting: Vec<Command>,
-    /// The encoded configurations of the instances that are set up.
-    configs: HashMap<InstanceId, Vec<u8>>,
+    /// The instances that are set up.
+    instances: BTreeMap<InstanceId, Instance>,
+    /// The names of the data sources whose incremental state can be cleared.
+    with_state: HashSet<String>,
     quota: Option<QuotaPart>,
     /// True once it was told that there is no memory.
     lacks_memory: bool,
+}
+
+struct Instance {
+    name: String,
+    /// The encoded configuration.
+    config: Vec<u8>,
+    /// The progress of the target buffer, and the number of parts when its incremental state began.
+    progress: Arc<RingProgress>,
+    began_parts: u64,
 }
 
 struct Command {
@@ -126,6 +140,42 @@ impl RemoteProducer {
         }
     }
 
+    /// Notes that the producer offers a data source.
+    pub(crate) fn note_data_source(&self, descriptor: &DataSourceDescriptor) {
+        let mut commands = self.commands.lock();
+        match descriptor.clears_incremental_state {
+            true => commands.with_state.insert(descriptor.name.clone()),
+            false => commands.with_state.remove(&descriptor.name),
+        };
+    }
+
+    /// Clears the incremental state of instances whose ring has moved on by a quarter since that state
+    /// began. So most of a ring can be read, although it has overwritten what came first. Perfetto's
+    /// service leaves that to the configuration.
+    pub(crate) fn restart_state(&self) {
+        let mut commands = self.commands.lock();
+        let Commands {
+            instances,
+            with_state,
+            ..
+        } = &mut *commands;
+        let mut old = Vec::new();
+        for (id, instance) in instances {
+            let parts = instance.progress.parts();
+            if instance.progress.ring_bytes().is_some()
+                && parts - instance.began_parts >= RingProgress::QUARTER
+                && with_state.contains(&instance.name)
+            {
+                instance.began_parts = parts;
+                old.push(*id);
+            }
+        }
+        if !old.is_empty() {
+            let command = producer_port::clear_incremental_state(&old);
+            self.send(&mut commands, command);
+        }
+    }
+
     /// Uses memory that the producer has made, so that it could write before it was connected.
     ///
     /// # Errors
@@ -207,25 +257,29 @@ impl Producer for RemoteProducer {
     fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup) {
         let mut commands = self.commands.lock();
         if self.give_memory(&mut commands, setup.memory_sizes) {
-            commands.configs.insert(instance, setup.config.clone());
-            self.send(
-                &mut commands,
-                producer_port::set_up(instance, &setup.config),
-            );
+            let command = producer_port::set_up(instance, &setup.config);
+            let prepared = Instance {
+                name: setup.name.clone(),
+                config: setup.config.clone(),
+                began_parts: setup.progress.parts(),
+                progress: Arc::clone(&setup.progress),
+            };
+            commands.instances.insert(instance, prepared);
+            self.send(&mut commands, command);
         }
     }
 
     fn start_data_source(&self, instance: InstanceId) {
         let mut commands = self.commands.lock();
-        if let Some(config) = commands.configs.get(&instance) {
-            let command = producer_port::start(instance, config);
+        if let Some(prepared) = commands.instances.get(&instance) {
+            let command = producer_port::start(instance, &prepared.config);
             self.send(&mut commands, command);
         }
     }
 
     fn stop_data_source(&self, instance: InstanceId) {
         let mut commands = self.commands.lock();
-        if commands.configs.remove(&instance).is_some() {
+        if commands.instances.remove(&instance).is_some() {
             self.send(&mut commands, producer_port::stop(instance));
         }
     }
@@ -238,7 +292,132 @@ impl Producer for RemoteProducer {
 
     fn clear_incremental_state(&self, instances: &[InstanceId]) {
         let mut commands = self.commands.lock();
+        for id in instances {
+            if let Some(instance) = commands.instances.get_mut(id) {
+                instance.began_parts = instance.progress.parts();
+            }
+        }
         let command = producer_port::clear_incremental_state(instances);
         self.send(&mut commands, command);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tracezero_core::coordination::BufferExhaustedPolicy;
+    use tracezero_core::ids::{BufferId, SessionId};
+    use tracezero_ipc::frame::FrameReader;
+    use tracezero_ipc::producer_port::Command;
+    use tracezero_ipc::send_queue::SendQueue;
+    use tracezero_ipc::waker::Waker;
+    use tracezero_ipc::wire::Frame;
+
+    use super::*;
+    use crate::outgoing::{ConnectionId, Noted};
+
+    fn producer() -> (RemoteProducer, Arc<Outgoing>) {
+        let noted = Arc::new(Noted::new(Waker::new().unwrap()));
+        let outgoing = Arc::new(Outgoing::new(ConnectionId(1), noted));
+        let producer = RemoteProducer::new(
+            "p".to_owned(),
+            1,
+            Arc::clone(&outgoing),
+            MemorySizes::default(),
+            Arc::default(),
+            Log::new(|line| panic!("{line}")),
+        );
+        (producer, outgoing)
+    }
+
+    fn setup(progress: &Arc<RingProgress>) -> DataSourceSetup {
+        DataSourceSetup {
+            session: SessionId::new(1),
+            name: "ds".to_owned(),
+            ordinal: 0,
+            target_buffer: BufferId(1),
+            progress: Arc::clone(progress),
+            exhausted_policy: BufferExhaustedPolicy::Drop,
+            stall_limit: Duration::ZERO,
+            memory_sizes: MemorySizes::default(),
+            config: Vec::new(),
+        }
+    }
+
+    /// Returns what the producer is told since the last call, in short.
+    fn told(outgoing: &Outgoing) -> Vec<String> {
+        let mut queue = SendQueue::default();
+        outgoing.take(&mut queue);
+        let mut reader = FrameReader::new();
+        let bytes = queue.waiting();
+        reader.room()[..bytes.len()].copy_from_slice(bytes);
+        reader.received(bytes.len());
+        let mut told = Vec::new();
+        while let Some(bytes) = reader.next_frame().unwrap() {
+            let Body::Reply { reply, .. } = Frame::decode(bytes).unwrap().body else {
+                panic!("no command");
+            };
+            told.push(match Command::decode(reply.unwrap()).unwrap() {
+                Command::SetUpTracing { page_size_kib } => format!("memory {page_size_kib}"),
+                Command::SetUp(instance, _) => format!("set up {}", instance.0),
+                Command::Start(instance, _) => format!("start {}", instance.0),
+                Command::Stop(instance) => format!("stop {}", instance.0),
+                Command::Flush { flush, .. } => format!("flush {}", flush.0),
+                Command::ClearIncrementalState(instances) => format!("clear {instances:?}"),
+                Command::Unknown => "unknown".to_owned(),
+            });
+        }
+        told
+    }
+
+    #[test]
+    fn commands_wait_for_their_request_and_keep_their_order() {
+        let (producer, outgoing) = producer();
+        let progress = Arc::default();
+        let instance = InstanceId(7);
+        producer.set_up_data_source(instance, &setup(&progress));
+        producer.start_data_source(instance);
+        producer.flush(FlushId(3), &[instance], FlushFlags::default());
+        assert_eq!(told(&outgoing), [] as [&str; 0]);
+        assert!(producer.take_commands_request(1));
+        let expected = ["memory 4", "set up 7", "start 7", "flush 3"];
+        assert_eq!(told(&outgoing), expected);
+        assert!(!producer.take_commands_request(2));
+        producer.stop_data_source(instance);
+        producer.stop_data_source(instance);
+        assert_eq!(told(&outgoing), ["stop 7"]);
+    }
+
+    #[test]
+    fn state_is_cleared_with_each_quarter_of_a_ring() {
+        let (producer, outgoing) = producer();
+        producer.take_commands_request(1);
+        let ring = Arc::new(RingProgress::of_ring(1 << 20));
+        let other = Arc::new(RingProgress::default());
+        producer.set_up_data_source(InstanceId(1), &setup(&ring));
+        producer.set_up_data_source(InstanceId(2), &setup(&other));
+        told(&outgoing);
+        let advance = |parts| {
+            ring.advance(parts);
+            other.advance(parts);
+        };
+        advance(RingProgress::QUARTER);
+        producer.restart_state();
+        // It has not said that it can clear its state.
+        assert_eq!(told(&outgoing), [] as [&str; 0]);
+        producer.note_data_source(&DataSourceDescriptor {
+            name: "ds".to_owned(),
+            clears_incremental_state: true,
+            ..DataSourceDescriptor::default()
+        });
+        for _ in 0..2 {
+            producer.restart_state();
+            assert_eq!(told(&outgoing), ["clear [InstanceId(1)]"]);
+            advance(RingProgress::QUARTER - 1);
+            producer.restart_state();
+            assert_eq!(told(&outgoing), [] as [&str; 0]);
+            advance(1);
+        }
     }
 }

@@ -40,6 +40,12 @@ impl SendQueue {
         self.len_bytes() == 0
     }
 
+    /// Returns the bytes that wait.
+    #[must_use]
+    pub fn waiting(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
     /// Adds the bytes that `append` appends.
     pub fn push(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
         // A queue that is never empty must not grow for ever.

@@ -33,6 +33,15 @@ pub struct Socket {
     unsent: SendQueue,
 }
 
+/// A frame, and the place of the descriptor that has arrived.
+#[derive(Debug)]
+pub struct Arrived<'a> {
+    /// The frame, without its length.
+    pub frame: &'a [u8],
+    /// The descriptor, if one has arrived and nobody has taken it.
+    pub descriptor: &'a mut Option<OwnedFd>,
+}
+
 /// What became of an attempt to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
@@ -171,11 +180,12 @@ impl Socket {
     /// # Errors
     ///
     /// As [`next_frame`](Self::next_frame).
-    pub fn next_frame_with_descriptor(
-        &mut self,
-    ) -> Result<Option<(&[u8], &mut Option<OwnedFd>)>, FrameTooLong> {
+    pub fn next_frame_with_descriptor(&mut self) -> Result<Option<Arrived<'_>>, FrameTooLong> {
         let frame = self.frames.next_frame()?;
-        Ok(frame.map(|frame| (frame, &mut self.descriptor)))
+        Ok(frame.map(|frame| Arrived {
+            frame,
+            descriptor: &mut self.descriptor,
+        }))
     }
 
     /// Takes the descriptor that has arrived.

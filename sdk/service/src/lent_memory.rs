@@ -34,9 +34,9 @@ enum Kind {
 pub struct MemoryToCome(Arc<OnceLock<Mutex<(ForeignMemory, ChunkCopy)>>>);
 
 impl MemoryToCome {
-    /// Lends the memory to the service, from now on. Returns false if there was one already.
-    pub fn lend(&self, memory: ForeignMemory) -> bool {
-        self.0.set(Mutex::new((memory, ChunkCopy::new()))).is_ok()
+    /// Lends the memory to the service, from now on. Does nothing if the service has one already.
+    pub fn lend(&self, memory: ForeignMemory) {
+        let _ = self.0.set(Mutex::new((memory, ChunkCopy::new())));
     }
 
     /// Returns true if the service has the memory.

@@ -21,7 +21,8 @@ use tracezero_core::shm::{
 };
 use tracezero_service::trace_buffer::ClientIdentity;
 use tracezero_service::{
-    Limits, Machine, ProducerEndpoint, Recording, Service, SessionOwner, SessionRequest,
+    ConnectRequest, Limits, Machine, ProducerEndpoint, Recording, Service, SessionOwner,
+    SessionRequest,
 };
 
 const MIB: usize = 1 << 20;
@@ -79,7 +80,12 @@ impl Connection {
         let geometry = Geometry::new(4096, 4096).expect("a page");
         let (memory, service_memory) = shared_memory(geometry).expect("a page");
         let client = ClientIdentity::default();
-        let endpoint = service.connect_producer(name, client, service_memory, Arc::new(Ignoring));
+        let endpoint = service.connect_producer(ConnectRequest::new(
+            name,
+            client,
+            service_memory,
+            Arc::new(Ignoring),
+        ));
         let endpoint = endpoint.expect("nobody is locked out");
         let registered = endpoint.register_data_source(DataSourceDescriptor {
             name: data_source.to_owned(),
@@ -173,6 +179,8 @@ fn flood(service: &Arc<Service>, target: BufferId, round: u64) {
         assert!(is_registered);
         endpoint.unregister_data_source("hostile");
     }
+    // The one that the connection began with was the first to go.
+    endpoint.unregister_data_source("hostile");
     let registered = (0..100).filter(|&number| register("other".to_owned(), number, MIB).is_ok());
     assert_eq!(registered.count(), 3, "the fourth has a name, too");
     assert!(register("n".repeat(MIB), 0, 8).is_err());

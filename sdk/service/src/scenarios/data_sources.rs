@@ -183,7 +183,9 @@ fn of_data_sources_with_one_name_the_first_is_unregistered() {
         id,
         ..DataSourceDescriptor::default()
     };
-    [1, 2].map(|id| producer.register_with(with_id(id)));
+    for id in [1, 2] {
+        producer.register_with(with_id(id));
+    }
     let session = world.session(config(ds()));
     producer.calls();
     producer.endpoint.unregister_data_source("ds");
