@@ -66,7 +66,7 @@ const UNSAFE_FENCE: [(&str, &str); 15] = [
 ];
 
 /// The packages of the SDK, each with the packages of this repository that it depends on.
-const PACKAGES: [(&str, &[&str]); 12] = [
+const PACKAGES: [(&str, &[&str]); 13] = [
     ("sdk/schema", &[]),
     ("sdk/events-core", &[]),
     ("sdk/events", &["tracezero-events-core"]),
@@ -81,6 +81,15 @@ const PACKAGES: [(&str, &[&str]); 12] = [
     (
         "sdk/client",
         &["tracezero-core", "tracezero-ipc", "tracezero-producer"],
+    ),
+    (
+        "sdk/host",
+        &[
+            "protozero",
+            "tracezero-core",
+            "tracezero-ipc",
+            "tracezero-service",
+        ],
     ),
     ("sdk/producer", &["protozero", "tracezero-core"]),
     (
@@ -150,6 +159,7 @@ fn no_module_names_one_that_leads_back_to_it() {
         "sdk/crash",
         "sdk/events",
         "sdk/events-core",
+        "sdk/host",
         "sdk/ipc",
         "sdk/producer",
         "sdk/reader",

@@ -19,7 +19,8 @@ use tracezero_service::{
     SessionRequest, TraceFile, TraceOutput,
 };
 
-use crate::file_session::{FileWaker, write_on_thread};
+use crate::file_session::write_on_thread;
+use crate::file_waker::FileWaker;
 use crate::host::Host;
 use crate::outgoing::Outgoing;
 use crate::port::{Answer, EndConnection, Invocation, Port};

@@ -4,33 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::{Condvar, Mutex};
 use tracezero_core::ids::SessionId;
 use tracezero_core::own_thread;
 use tracezero_service::{FileProgress, State};
 
+use crate::file_waker::FileWaker;
 use crate::host::Host;
-
-/// Wakes the thread that writes a session's file.
-#[derive(Debug, Default)]
-pub(crate) struct FileWaker {
-    is_woken: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl FileWaker {
-    pub(crate) fn wake(&self) {
-        *self.is_woken.lock() = true;
-        self.changed.notify_one();
-    }
-
-    fn wait(&self) {
-        let mut is_woken = self.is_woken.lock();
-        self.changed
-            .wait_while(&mut is_woken, |is_woken| !*is_woken);
-        *is_woken = false;
-    }
-}
 
 /// Starts the thread that writes a session's file until the session has ended. The session has its
 /// file already. `done` is called when the file is complete, or when writing has failed.

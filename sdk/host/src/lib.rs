@@ -20,6 +20,7 @@ mod log_environment; // limits that the service tells go to the log
 mod outgoing; // what is to be sent, and what wakes the event loop
 mod memory; // sizes and quotas of shared memory
 mod port; // what the ports of producers and consumers have in common
+mod file_waker; // what wakes the threads that write files
 mod remote_consumer; // a consumer as the service calls it
 mod detached; // sessions without a consumer
 mod host; // what all connections share

@@ -11,7 +11,7 @@ use tracezero_ipc::consumer_port::events::{
 use tracezero_ipc::consumer_port::replies::tracing_disabled;
 use tracezero_service::{ReceivedTrigger, Service, SessionOwner};
 
-use crate::file_session::FileWaker;
+use crate::file_waker::FileWaker;
 use crate::outgoing::{Noted, Outgoing};
 
 /// The consumer of a session.
