@@ -17,6 +17,7 @@ pub mod coordination; // starting, stopping and flushing data sources
 pub mod shm; // the shared memory
 // Events of the process: forks, exits, signals, allocations.
 pub mod forked_child; // a forked child stops tracing
+pub mod inherited_descriptor; // descriptors that the program that started this one has left open
 pub mod own_process; // what this process is called
 pub mod own_thread; // threads that get no signals
 pub mod process_hooks; // functions to call at a fork, at the exit, and for a signal
