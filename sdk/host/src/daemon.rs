@@ -73,16 +73,32 @@ pub enum DaemonError {
 impl fmt::Display for DaemonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listen { address, source } if source.kind() == io::ErrorKind::AddrInUse => {
-                write!(
-                    f,
-                    "{address}: something is there already, such as another daemon; end it, or choose \
-                 another address"
-                )
+            Self::Listen { address, source } => {
+                write!(f, "cannot listen at {address}: {source}")?;
+                f.write_str(remedy(source.kind()))
             }
-            Self::Listen { address, source } => write!(f, "cannot listen at {address}: {source}"),
             Self::Io(error) => error.fmt(f),
         }
+    }
+}
+
+/// Returns what to do if a daemon cannot listen for this reason.
+fn remedy(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::AddrInUse => {
+            "; another daemon listens there: end that one, or choose another address"
+        }
+        io::ErrorKind::AlreadyExists => {
+            "; a file that is no socket is there: remove it, or choose another address"
+        }
+        io::ErrorKind::NotFound => {
+            "; the folder does not exist: make it, or choose another address"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; the user of the daemon must be able to write to the folder, and be a member of the group \
+             that the socket gets"
+        }
+        _ => "",
     }
 }
 

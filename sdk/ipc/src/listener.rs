@@ -43,44 +43,49 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// If somebody listens there already, if something else than a socket is at the path, or if the
-    /// system refuses.
+    /// `AddrInUse` if somebody listens there already, `AlreadyExists` if something else than a socket is
+    /// at the path; others if the system refuses.
     pub fn bind(address: &Address, permissions: Permissions) -> io::Result<Self> {
-        let (fd, file) = match address {
-            Address::Network(address) => {
-                let listener = TcpListener::bind(address.as_str())?;
-                listener.set_nonblocking(true)?;
-                (listener.into(), None)
-            }
-            Address::Path(path) => {
-                remove_left_behind(address, path)?;
-                let fd = Self::bind_unix(address, permissions)?;
-                let metadata = fs::symlink_metadata(path)?;
-                (fd, Some((metadata.dev(), metadata.ino())))
-            }
-            Address::Abstract(_) => (Self::bind_unix(address, permissions)?, None),
-        };
-        Ok(Self {
-            fd,
+        if let Address::Network(address) = address {
+            let listener = TcpListener::bind(address.as_str())?;
+            listener.set_nonblocking(true)?;
+            return Ok(Self {
+                fd: listener.into(),
+                address: Address::Network(address.clone()),
+                file: None,
+            });
+        }
+        if let Address::Path(path) = address {
+            remove_left_behind(address, path)?;
+        }
+        let mut listener = Self {
+            fd: Self::bind_unix(address)?,
             address: address.clone(),
-            file,
-        })
-    }
-
-    fn bind_unix(address: &Address, permissions: Permissions) -> io::Result<OwnedFd> {
-        let unix = address.to_unix().ok_or(Errno::AFNOSUPPORT)??;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        // The file gets the bits of the socket. Nobody may connect before it has its group.
-        fchmod(&fd, Mode::empty())?;
-        net::bind(&fd, &unix)?;
-        net::listen(&fd, BACKLOG)?;
+            file: None,
+        };
+        if let Address::Path(path) = address {
+            let metadata = fs::symlink_metadata(path)?;
+            // From here on, an error removes the path.
+            listener.file = Some((metadata.dev(), metadata.ino()));
+        }
+        net::listen(&listener.fd, BACKLOG)?;
         if let Address::Path(path) = address {
             if permissions.gid.is_some() {
                 chown(path, None, permissions.gid)?;
             }
             fs::set_permissions(path, fs::Permissions::from_mode(permissions.mode))?;
         }
+        Ok(listener)
+    }
+
+    /// Returns a socket that has its address, but to which nobody may connect yet.
+    fn bind_unix(address: &Address) -> io::Result<OwnedFd> {
+        let unix = address.to_unix().ok_or(Errno::AFNOSUPPORT)??;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // The file gets the bits of the socket. Nobody may connect before it has its group.
+        fchmod(&fd, Mode::empty())?;
+        net::bind(&fd, &unix)?;
         Ok(fd)
     }
 
@@ -111,8 +116,7 @@ impl Listener {
 fn remove_left_behind(address: &Address, path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => {}
-        // Binding fails, because something else is there.
-        Ok(_) => return Ok(()),
+        Ok(_) => return Err(io::ErrorKind::AlreadyExists.into()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     }
@@ -206,7 +210,7 @@ mod tests {
         drop(Listener::bind(&place.address(), OWN).unwrap());
         fs::write(&path, "a file").unwrap();
         let error = Listener::bind(&place.address(), OWN).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"a file");
     }
 

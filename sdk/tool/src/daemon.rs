@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use clap::Parser as _;
 use tracezero_core::process_hooks;
 use tracezero_host::{
     Address, Daemon, DaemonError, DaemonOptions, Log, Permissions, Stopper, notify_ready,
@@ -13,19 +14,30 @@ use tracezero_host::{
 use crate::Outcome;
 use crate::error::ToolError;
 
+/// Where the daemon listens if no option says it.
+macro_rules! default_addresses {
+    () => {
+        "The addresses default to the environment variables PERFETTO_PRODUCER_SOCK_NAME (several are \
+         separated by commas) and PERFETTO_CONSUMER_SOCK_NAME, then to \
+         /run/perfetto/traced-{producer,consumer}.sock if that folder exists, then to \
+         /tmp/perfetto-{producer,consumer}. Programs look for the daemon at the same places.\n\nWhoever \
+         has started the daemon can learn that it listens: READY=1 goes to the socket in \
+         NOTIFY_SOCKET, and the byte 1 to the descriptor in TRACED_NOTIFY_FD."
+    };
+}
+
 /// Serves other processes as Perfetto's `traced` does
 ///
 /// Producers, such as `traced_probes` and applications with `System::connect` or Perfetto's SDK,
 /// connect to one socket. Consumers, such as the command `perfetto`, connect to the other, and start
-/// sessions that record producers. The log goes to the standard error. SIGTERM and SIGINT end the
-/// daemon: sessions are flushed, and their files are finished.
+/// sessions that record producers. The daemon stays in the foreground, and needs no rights. Its log
+/// goes to the standard error. SIGTERM and SIGINT end it: sessions are flushed, and their files are
+/// finished.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: tracezero daemon --producer-socket /tmp/p --consumer-socket /tmp/c\n\nThe \
-                  addresses default to the environment variables PERFETTO_PRODUCER_SOCK_NAME and \
-                  PERFETTO_CONSUMER_SOCK_NAME, then to /run/perfetto/traced-{producer,consumer}.sock \
-                  if that folder exists, then to /tmp/perfetto-{producer,consumer}."
-)]
+#[command(after_help = concat!(
+    "Example: tracezero daemon --producer-socket /tmp/p --consumer-socket /tmp/c\n\n",
+    default_addresses!()
+))]
 pub(crate) struct Args {
     /// The address for producers: a path, or `@name`; may be given several times
     #[arg(long, value_name = "ADDRESS")]
@@ -33,17 +45,43 @@ pub(crate) struct Args {
     /// The address for consumers
     #[arg(long, value_name = "ADDRESS")]
     consumer_socket: Option<Address>,
-    /// Groups and permissions of the sockets, as `traced` takes them; a group may be empty
+    /// Group and permissions of the socket for producers, then of that for consumers
+    ///
+    /// Groups are names or numbers; an empty one is the daemon's. The default is `:666::600`: all users
+    /// may be recorded, and the daemon's user alone may record.
     #[arg(long, value_name = "GROUP:MODE:GROUP:MODE", value_parser = socket_permissions)]
     set_socket_permissions: Option<[Permissions; 2]>,
 }
 
-/// The command line of `traced`, for a link of that name to this program.
+/// Serves other processes in place of Perfetto's `traced`
+///
+/// This is `tracezero daemon`, which a link of the name `traced` starts.
 #[derive(Debug, clap::Parser)]
-#[command(name = "traced", version)]
-pub(crate) struct Traced {
+#[command(
+    name = "traced",
+    version = concat!(env!("CARGO_PKG_VERSION"), " (tracezero)"),
+    after_help = default_addresses!()
+)]
+struct Traced {
     #[command(flatten)]
-    pub(crate) args: Args,
+    args: Args,
+    /// Not supported: the daemon stays in the foreground
+    #[arg(long)]
+    background: bool,
+}
+
+/// Runs the daemon with the options of `traced`.
+pub(crate) fn run_as_traced() -> Result<Outcome, ToolError> {
+    let Traced { args, background } = Traced::parse();
+    // The log would have no place, and whoever started the daemon would not learn whether it listens.
+    if background {
+        return Err(ToolError::Usage(
+            "the daemon stays in the foreground: end the command line with `&`, or let a service \
+             manager start it"
+                .to_owned(),
+        ));
+    }
+    run(&args)
 }
 
 /// Returns true if this program was started by the name of Perfetto's daemon.
@@ -93,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     }
     eprintln!("tracezero daemon: {listens_at}");
     if let Err(error) = notify_ready() {
-        eprintln!("tracezero daemon: the service manager cannot be told: {error}");
+        eprintln!("tracezero daemon: cannot tell that it listens: {error}");
     }
     let served = daemon.run();
     served.map_err(|error| ToolError::Daemon(DaemonError::from(error)))?;
@@ -109,7 +147,11 @@ fn listed(addresses: &[Address]) -> String {
 fn socket_permissions(text: &str) -> Result<[Permissions; 2], String> {
     let parts: Vec<&str> = text.split(':').collect();
     let [producers, producers_mode, consumers, consumers_mode] = parts[..] else {
-        return Err("give four parts, as in `:666:tracers:660`".to_owned());
+        return Err(
+            "give four parts: group and permissions of the producers' socket, then those of the \
+             consumers', as in `:666:tracers:660`"
+                .to_owned(),
+        );
     };
     Ok([
         permissions(producers, producers_mode)?,
@@ -121,7 +163,7 @@ fn permissions(group: &str, mode: &str) -> Result<Permissions, String> {
     let mode = u32::from_str_radix(mode, 8)
         .ok()
         .filter(|mode| *mode <= 0o777)
-        .ok_or_else(|| format!("{mode:?} is no permission such as 660"))?;
+        .ok_or_else(|| format!("{mode:?} are no permissions: give octal digits, such as 660"))?;
     let gid = match group {
         "" => None,
         group => Some(gid_of(group)?),
@@ -140,5 +182,7 @@ fn gid_of(group: &str) -> Result<u32, String> {
         let is_it = fields.next() == Some(group);
         fields.nth(1).filter(|_| is_it)?.parse().ok()
     });
-    found.ok_or_else(|| format!("there is no group {group:?}"))
+    found.ok_or_else(|| {
+        format!("there is no group {group:?} in /etc/group: add it, or give the number of a group")
+    })
 }

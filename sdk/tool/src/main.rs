@@ -28,6 +28,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::error::ToolError;
+
 /// Inspects, checks, converts, merges and recovers Perfetto traces, and looks into processes.
 ///
 /// Traces are read packet by packet, so files may be of any size; `-` is the standard input. Damage
@@ -69,11 +71,23 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let command = match daemon::is_called_traced() {
-        true => Command::Daemon(daemon::Traced::parse().args),
-        false => Cli::parse().command,
+    let outcome = match daemon::is_called_traced() {
+        true => daemon::run_as_traced(),
+        false => run(Cli::parse().command),
     };
-    let outcome = match command {
+    match outcome {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Findings) => ExitCode::from(1),
+        Err(error) if error.is_closed_output() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Outcome, ToolError> {
+    match command {
         Command::Summary(args) => summary::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Outline(args) => outline::run(&args),
@@ -86,14 +100,5 @@ fn main() -> ExitCode {
         Command::Recover(args) => recover::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Daemon(args) => daemon::run(&args),
-    };
-    match outcome {
-        Ok(Outcome::Fine) => ExitCode::SUCCESS,
-        Ok(Outcome::Findings) => ExitCode::from(1),
-        Err(error) if error.is_closed_output() => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
     }
 }

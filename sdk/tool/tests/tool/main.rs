@@ -4,6 +4,7 @@
 
 mod cat;
 mod check;
+mod daemon; // where it listens, whom it tells, how it ends
 mod damaged; // files that are not traces, or are damaged
 mod flamegraph;
 mod help; // --help, --version and exit statuses

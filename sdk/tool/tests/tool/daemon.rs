@@ -1,0 +1,441 @@
+//! The daemon: where it listens, who may connect, whom it tells, and how it ends.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::Folder;
+
+use crate::process::command;
+
+/// The environment variables that the daemon reads. No test inherits them.
+const VARIABLES: [&str; 4] = [
+    "NOTIFY_SOCKET",
+    "PERFETTO_CONSUMER_SOCK_NAME",
+    "PERFETTO_PRODUCER_SOCK_NAME",
+    "TRACED_NOTIFY_FD",
+];
+
+/// How long a datagram may take, longer than any start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A daemon that runs. It is killed in the end.
+struct Running {
+    child: Child,
+    log: BufReader<ChildStderr>,
+}
+
+impl Running {
+    /// Starts a daemon, and waits until it says where it listens.
+    #[track_caller]
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let mut daemon = Self { child, log };
+        let line = daemon.line();
+        assert!(line.contains(": listens for producers at "), "{line:?}");
+        daemon
+    }
+
+    /// Returns the next line of the log. It is empty if the daemon has ended.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.log.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Sends a signal, and expects that the daemon ends without an error.
+    #[track_caller]
+    fn end(mut self, signal: Signal) {
+        let id = Pid::from_child(&self.child);
+        kill_process(id, signal).unwrap();
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.code(), Some(0), "{status}: {}", self.line());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Two sockets in a folder of their own.
+struct Place {
+    folder: Folder,
+    producers: PathBuf,
+    consumers: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = Folder::empty();
+        Self {
+            producers: folder.file("p"),
+            consumers: folder.file("c"),
+            folder,
+        }
+    }
+
+    /// Returns a command with the addresses of both sockets, and more arguments.
+    fn daemon(&self, more: &[&str]) -> Command {
+        let mut command = daemon(more);
+        command.arg("--producer-socket").arg(&self.producers);
+        command.arg("--consumer-socket").arg(&self.consumers);
+        command
+    }
+
+    #[track_caller]
+    fn expect_listening(&self) {
+        for path in [&self.producers, &self.consumers] {
+            UnixStream::connect(path).unwrap();
+        }
+    }
+}
+
+fn daemon(more: &[&str]) -> Command {
+    let mut command = command(&["daemon"]);
+    command.args(more).stdin(Stdio::null());
+    without_variables(&mut command);
+    command
+}
+
+fn without_variables(command: &mut Command) {
+    for variable in VARIABLES {
+        command.env_remove(variable);
+    }
+}
+
+/// Runs a daemon that cannot start. Returns what it says.
+#[track_caller]
+fn failure(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    text
+}
+
+/// Returns the group and the permission bits of a file.
+fn group_and_mode(path: &Path) -> (u32, u32) {
+    let metadata = fs::metadata(path).unwrap();
+    (metadata.gid(), metadata.permissions().mode() & 0o777)
+}
+
+#[test]
+fn the_daemon_ends_well_at_both_signals_and_removes_its_sockets() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let place = Place::new();
+        let daemon = Running::start(&mut place.daemon(&[]));
+        place.expect_listening();
+        daemon.end(signal);
+        assert_eq!(place.folder.entries(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn addresses_come_from_environment_variables_several_for_producers() {
+    let place = Place::new();
+    let name = format!("tracezero-test-{}", std::process::id());
+    let mut producers = OsString::from(&place.producers);
+    producers.push(format!(",@{name}"));
+    let mut command = daemon(&[]);
+    command.env("PERFETTO_PRODUCER_SOCK_NAME", producers);
+    command.env("PERFETTO_CONSUMER_SOCK_NAME", &place.consumers);
+    let daemon = Running::start(&mut command);
+    place.expect_listening();
+    let other = SocketAddr::from_abstract_name(name).unwrap();
+    UnixStream::connect_addr(&other).unwrap();
+    daemon.end(Signal::TERM);
+}
+
+#[test]
+fn options_come_before_environment_variables() {
+    let place = Place::new();
+    let other = place.folder.file("other");
+    let mut command = place.daemon(&[]);
+    command.arg("--producer-socket").arg(&other);
+    command.env("PERFETTO_PRODUCER_SOCK_NAME", place.folder.file("unused"));
+    command.env("PERFETTO_CONSUMER_SOCK_NAME", place.folder.file("unused"));
+    let daemon = Running::start(&mut command);
+    place.expect_listening();
+    UnixStream::connect(&other).unwrap();
+    assert_eq!(place.folder.entries(), ["c", "other", "p"]);
+    daemon.end(Signal::TERM);
+}
+
+#[test]
+fn a_wrong_address_in_the_environment_is_an_error() {
+    let place = Place::new();
+    let mut command = daemon(&[]);
+    command.env("PERFETTO_PRODUCER_SOCK_NAME", "vsock://2:3");
+    command.env("PERFETTO_CONSUMER_SOCK_NAME", &place.consumers);
+    let message = failure(&mut command);
+    assert!(
+        message.contains("give the path of a Unix socket"),
+        "{message}"
+    );
+}
+
+#[test]
+fn producers_are_all_users_and_consumers_the_own_one_by_default() {
+    let place = Place::new();
+    let daemon = Running::start(&mut place.daemon(&[]));
+    assert_eq!(group_and_mode(&place.producers).1, 0o666);
+    assert_eq!(group_and_mode(&place.consumers).1, 0o600);
+    daemon.end(Signal::TERM);
+}
+
+#[test]
+fn sockets_have_the_groups_and_permissions_that_are_given() {
+    let own = rustix::process::getegid().as_raw();
+    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    let name = groups.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.get(2)? == &own.to_string()).then(|| fields[0].to_owned())
+    });
+    // The group may be without a name.
+    for group in [Some(own.to_string()), name].into_iter().flatten() {
+        let place = Place::new();
+        let permissions = format!(":0622:{group}:660");
+        let daemon = Running::start(&mut place.daemon(&["--set-socket-permissions", &permissions]));
+        assert_eq!(group_and_mode(&place.producers).1, 0o622);
+        assert_eq!(group_and_mode(&place.consumers), (own, 0o660));
+        daemon.end(Signal::TERM);
+    }
+}
+
+#[test]
+fn wrong_permissions_say_what_to_give() {
+    for (wrong, remedy) in [
+        ("660", "give four parts"),
+        (":666:0", "give four parts"),
+        (":666:0:660:", "give four parts"),
+        (
+            ":rw:0:660",
+            "\"rw\" are no permissions: give octal digits, such as 660",
+        ),
+        (
+            ":666:0:1777",
+            "\"1777\" are no permissions: give octal digits",
+        ),
+        (":666:0:", "\"\" are no permissions: give octal digits"),
+        (
+            ":666:no-such-group:660",
+            "add it, or give the number of a group",
+        ),
+    ] {
+        let place = Place::new();
+        let message = failure(&mut place.daemon(&["--set-socket-permissions", wrong]));
+        assert!(message.contains(remedy), "{wrong}: {message}");
+        assert_eq!(place.folder.entries(), Vec::<String>::new());
+    }
+}
+
+/// Only root may give files to groups of others. Root becomes nobody for this.
+#[test]
+fn a_group_of_others_is_an_error_and_leaves_no_socket_behind() {
+    let place = Place::new();
+    let mut wrong = place.daemon(&["--set-socket-permissions", ":666:0:660"]);
+    let mut right = place.daemon(&[]);
+    if rustix::process::geteuid().is_root() {
+        fs::set_permissions(&place.folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let program = place.folder.file("tracezero");
+        fs::copy(env!("CARGO_BIN_EXE_tracezero"), &program).unwrap();
+        for command in [&mut wrong, &mut right] {
+            let args: Vec<OsString> = command.get_args().map(Into::into).collect();
+            *command = Command::new(&program);
+            command.args(args).uid(65_534).gid(65_534);
+            without_variables(command);
+        }
+    }
+    let message = failure(&mut wrong);
+    assert!(message.contains("be a member of the group"), "{message}");
+    assert!(!place.producers.exists() && !place.consumers.exists());
+    Running::start(&mut right).end(Signal::TERM);
+}
+
+#[test]
+fn a_second_daemon_says_that_another_one_listens() {
+    let place = Place::new();
+    let daemon = Running::start(&mut place.daemon(&[]));
+    let message = failure(&mut place.daemon(&[]));
+    let remedy = "another daemon listens there: end that one, or choose another address";
+    assert!(message.contains(remedy), "{message}");
+    place.expect_listening();
+    daemon.end(Signal::TERM);
+}
+
+#[test]
+fn a_daemon_that_cannot_have_one_socket_leaves_none() {
+    let place = Place::new();
+    let _other = UnixListener::bind(&place.consumers).unwrap();
+    let message = failure(&mut place.daemon(&[]));
+    assert!(
+        message.contains("another daemon listens there"),
+        "{message}"
+    );
+    assert_eq!(place.folder.entries(), ["c"]);
+}
+
+#[test]
+fn a_socket_that_was_left_behind_is_replaced() {
+    let place = Place::new();
+    let mut killed = Running::start(&mut place.daemon(&[]));
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    assert_eq!(place.folder.entries(), ["c", "p"]);
+    let daemon = Running::start(&mut place.daemon(&[]));
+    place.expect_listening();
+    daemon.end(Signal::TERM);
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_kept() {
+    let place = Place::new();
+    place.folder.write("c", "a file");
+    let message = failure(&mut place.daemon(&[]));
+    assert!(
+        message.contains("a file that is no socket is there: remove it"),
+        "{message}"
+    );
+    assert_eq!(place.folder.read("c"), b"a file");
+}
+
+#[test]
+fn a_folder_that_does_not_exist_is_to_be_made() {
+    let place = Place::new();
+    let mut command = daemon(&["--consumer-socket"]);
+    command.arg(place.folder.file("none/c"));
+    command.arg("--producer-socket").arg(&place.producers);
+    let message = failure(&mut command);
+    assert!(
+        message.contains("the folder does not exist: make it"),
+        "{message}"
+    );
+    assert!(message.contains("none/c"), "{message}");
+}
+
+#[test]
+fn a_link_named_traced_is_the_daemon() {
+    let place = Place::new();
+    let link = place.folder.file("traced");
+    symlink(env!("CARGO_BIN_EXE_tracezero"), &link).unwrap();
+    let traced = |args: &[&str]| {
+        let mut command = Command::new(&link);
+        command.args(args).stdin(Stdio::null());
+        without_variables(&mut command);
+        command
+    };
+    let text = |args: &[&str]| {
+        let output = traced(args).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(text(&["--version"]), "traced 0.1.0 (tracezero)\n");
+    let help = text(&["--help"]);
+    assert!(help.contains("Usage: traced [OPTIONS]"), "{help}");
+    assert!(help.contains("--set-socket-permissions"), "{help}");
+    let message = failure(&mut traced(&["--background"]));
+    let remedy = "end the command line with `&`, or let a service manager start it";
+    assert!(message.contains(remedy), "{message}");
+
+    let mut command = traced(&["--set-socket-permissions", ":666::600"]);
+    command.env("PERFETTO_PRODUCER_SOCK_NAME", &place.producers);
+    command.env("PERFETTO_CONSUMER_SOCK_NAME", &place.consumers);
+    let daemon = Running::start(&mut command);
+    place.expect_listening();
+    daemon.end(Signal::TERM);
+}
+
+/// Plays the service manager, which names its socket by a path or by a name in no folder.
+#[test]
+fn a_service_manager_is_told_once_both_sockets_accept_connections() {
+    let place = Place::new();
+    let path = place.folder.file("notify");
+    let name = format!("tracezero-notify-{}", std::process::id());
+    let by_path = UnixDatagram::bind(&path).unwrap();
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let by_name = UnixDatagram::bind_addr(&address).unwrap();
+    for (manager, address) in [
+        (by_path, path.into_os_string()),
+        (by_name, format!("@{name}").into()),
+    ] {
+        // A daemon without a socket for consumers is not ready.
+        let other = UnixListener::bind(&place.consumers).unwrap();
+        failure(place.daemon(&[]).env("NOTIFY_SOCKET", &address));
+        manager.set_nonblocking(true).unwrap();
+        let nothing = manager.recv(&mut [0; 64]).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        drop(other);
+
+        manager.set_nonblocking(false).unwrap();
+        manager.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut command = place.daemon(&[]);
+        let command = command.env("NOTIFY_SOCKET", &address).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut message = [0; 64];
+        let len = manager.recv(&mut message).unwrap();
+        place.expect_listening();
+        assert_eq!(&message[..len], b"READY=1");
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_service_manager_that_has_gone_is_no_reason_to_end() {
+    let place = Place::new();
+    let gone = place.folder.file("gone");
+    let mut daemon = Running::start(place.daemon(&[]).env("NOTIFY_SOCKET", gone));
+    assert!(daemon.line().contains("NOTIFY_SOCKET"));
+    place.expect_listening();
+    daemon.end(Signal::TERM);
+}
+
+/// The shell gives the daemon a descriptor, as Perfetto's `tracebox` does.
+#[test]
+fn an_inherited_descriptor_gets_one_byte_and_is_closed() {
+    let place = Place::new();
+    let daemon = place.daemon(&[]);
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "exec \"$@\" 7>&1 >/dev/null 2>&1", "sh"])
+        .arg(daemon.get_program())
+        .args(daemon.get_args())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    without_variables(&mut shell);
+    let mut child = shell.env("TRACED_NOTIFY_FD", "7").spawn().unwrap();
+    let mut told = String::new();
+    // Ends while the daemon goes on, since it has closed its descriptor.
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut told)
+        .unwrap();
+    assert_eq!(told, "1");
+    place.expect_listening();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_descriptor_that_was_not_inherited_is_no_reason_to_end() {
+    for wrong in ["seven", "-1", "2", "1000"] {
+        let place = Place::new();
+        let mut daemon = Running::start(place.daemon(&[]).env("TRACED_NOTIFY_FD", wrong));
+        assert!(daemon.line().contains("TRACED_NOTIFY_FD"), "{wrong}");
+        place.expect_listening();
+        daemon.end(Signal::TERM);
+    }
+}
