@@ -31,6 +31,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 const LIMITS: Limits = Limits {
     sessions: 15,
     sessions_per_uid: 15,
+    buffers_bytes: u64::MAX,
 };
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();

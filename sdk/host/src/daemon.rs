@@ -31,6 +31,9 @@ pub struct DaemonOptions {
     pub consumer_addresses: Vec<Address>,
     /// Who may connect to them: the user of the daemon alone, by default.
     pub consumer_permissions: Permissions,
+    /// The size of the trace buffers of all sessions and clones, in bytes: half of the machine's
+    /// memory, by default.
+    pub buffers_max_bytes: u64,
     /// The log.
     pub log: Log,
 }
@@ -50,6 +53,7 @@ impl DaemonOptions {
                 mode: 0o600,
                 gid: None,
             },
+            buffers_max_bytes: machine_memory_bytes() / 2,
             log,
         }
     }
@@ -174,10 +178,14 @@ impl Daemon {
                 listeners.push((side, listener));
             }
         }
+        let limits = Limits {
+            buffers_bytes: options.buffers_max_bytes,
+            ..Limits::default()
+        };
         let environment = LogEnvironment::new(options.log.clone());
         let host = Arc::new(Host {
             uid: Machine.uid(),
-            service: Service::new(Arc::new(environment), Limits::default()),
+            service: Service::new(Arc::new(environment), limits),
             log: options.log,
             memory_quotas: Arc::new(MemoryQuotas::default()),
             detached: Detached::default(),
@@ -235,6 +243,16 @@ impl Daemon {
         // Relaxed: as in `file_session`.
         !sessions.iter().all(has_ended) || self.host.open_files.load(Ordering::Relaxed) > 0
     }
+}
+
+/// Returns the size of the machine's memory; the largest number if the system does not tell.
+fn machine_memory_bytes() -> u64 {
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total_kib = memory.lines().find_map(|line| {
+        let value = line.strip_prefix("MemTotal:")?.strip_suffix("kB")?;
+        value.trim().parse::<u64>().ok()
+    });
+    total_kib.map_or(u64::MAX, |kib| kib * 1024)
 }
 
 /// Stops a daemon.

@@ -17,21 +17,24 @@ use super::trigger_history::TriggerHistory;
 use tracezero_core::ids::{FlushId, InstanceId, ProducerId, SessionId};
 use tracezero_core::small_map::SmallMap;
 
-/// Limits on the number of sessions.
+/// Limits on sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The number of sessions that may exist at once. A session exists until it is freed.
     pub sessions: usize,
     /// The number of sessions that one user may have.
     pub sessions_per_uid: usize,
+    /// The size of the trace buffers of all sessions and clones, in bytes.
+    pub buffers_bytes: u64,
 }
 
 impl Default for Limits {
-    /// Returns the limits of Perfetto's own service.
+    /// Returns the limits of Perfetto's own service, which does not limit the size of buffers.
     fn default() -> Self {
         Self {
             sessions: 15,
             sessions_per_uid: 5,
+            buffers_bytes: u64::MAX,
         }
     }
 }

@@ -20,6 +20,16 @@ pub enum SessionError {
         /// The number of sessions that can exist at once.
         limit: usize,
     },
+    /// The trace buffers of all sessions would be too large. Use smaller buffers, or finish a session
+    /// first.
+    BuffersTooLarge {
+        /// The size of the buffers that were asked for, in bytes.
+        asked_bytes: u64,
+        /// The size of the buffers that exist, in bytes.
+        used_bytes: u64,
+        /// The size that all buffers may have, in bytes.
+        limit_bytes: u64,
+    },
     /// All 65,535 buffer ids are in use: finish a session first.
     TooManyBuffers,
     /// The request conflicts with other sessions, or the session to clone cannot be cloned.
@@ -38,6 +48,21 @@ impl fmt::Display for SessionError {
                     "{limit} sessions exist already, which is the limit; finish one of them first"
                 )
             }
+            Self::BuffersTooLarge {
+                asked_bytes,
+                used_bytes,
+                limit_bytes,
+            } => {
+                let kib = |bytes: &u64| bytes / 1024;
+                write!(
+                    f,
+                    "buffers of {} KiB are too large: all sessions may have {} KiB, and others have {} \
+                     KiB; use smaller buffers, or finish a session first",
+                    kib(asked_bytes),
+                    kib(limit_bytes),
+                    kib(used_bytes)
+                )
+            }
             Self::TooManyBuffers => {
                 f.write_str("all buffer ids are in use; finish a session before starting another")
             }
@@ -53,7 +78,9 @@ impl std::error::Error for SessionError {
             // source.
             Self::Buffer { source, .. } => source.source(),
             Self::Refused(refusal) => refusal.source(),
-            Self::TooManySessions { .. } | Self::TooManyBuffers => None,
+            Self::TooManySessions { .. } | Self::BuffersTooLarge { .. } | Self::TooManyBuffers => {
+                None
+            }
         }
     }
 }

@@ -37,6 +37,7 @@ impl Control {
         let Limits {
             sessions,
             sessions_per_uid,
+            ..
         } = self.limits;
         if of_user.count() >= sessions_per_uid {
             return Err(SessionError::TooManySessions {
@@ -45,6 +46,24 @@ impl Control {
         }
         if self.sessions.len() >= sessions {
             return Err(SessionError::TooManySessions { limit: sessions });
+        }
+        self.check_buffer_sizes(config)
+    }
+
+    /// Fails if the buffers of this configuration would be too large besides those of all sessions
+    /// and clones.
+    pub(super) fn check_buffer_sizes(&self, config: &SessionConfig) -> Result<(), SessionError> {
+        let sessions = self.sessions.values();
+        let used_bytes = sessions.map(|session| buffers_bytes(&session.recording.config));
+        let used_bytes: u64 = used_bytes.sum();
+        let asked_bytes = buffers_bytes(config);
+        let limit_bytes = self.limits.buffers_bytes;
+        if used_bytes + asked_bytes > limit_bytes {
+            return Err(SessionError::BuffersTooLarge {
+                asked_bytes,
+                used_bytes,
+                limit_bytes,
+            });
         }
         Ok(())
     }
@@ -136,4 +155,11 @@ impl Control {
             }
         });
     }
+}
+
+/// Returns the size that the buffers of a session may reach, in bytes.
+fn buffers_bytes(config: &SessionConfig) -> u64 {
+    let sizes = config.buffers.iter();
+    let kib = sizes.map(|buffer| u64::from(buffer.limit_kb.unwrap_or(buffer.size_kb)));
+    kib.sum::<u64>() * 1024
 }

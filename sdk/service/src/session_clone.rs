@@ -34,7 +34,7 @@ impl Control {
     pub(super) fn clone_session(&mut self, mut request: CloneRequest) {
         let (source, groups) = match self.prepare_source(&mut request) {
             Ok(found) => found,
-            Err(refusal) => return self.refuse_clone(request, refusal),
+            Err(error) => return self.refuse_clone(request, error),
         };
         self.last_clone += 1;
         let id = CloneId(self.last_clone);
@@ -66,16 +66,17 @@ impl Control {
     fn prepare_source(
         &self,
         request: &mut CloneRequest,
-    ) -> Result<(SessionId, Vec<Vec<usize>>), Refusal> {
+    ) -> Result<(SessionId, Vec<Vec<usize>>), SessionError> {
         let found = self.find_source(&request.source, request.uid);
         let (source, session) = found.ok_or(Refusal::NoSuchSession)?;
         if !session.is_visible_to(request.uid) {
-            return Err(Refusal::SessionOfAnotherUser);
+            return Err(Refusal::SessionOfAnotherUser.into());
         }
+        self.check_buffer_sizes(&session.recording.config)?;
         match (&session.file, &request.output) {
             (FileOutput::None, _) => request.output = None,
-            (FileOutput::Closed, _) => return Err(clone_failed(&FILE_IS_CLOSED)),
-            (FileOutput::Open { .. }, None) => return Err(clone_failed(&NEEDS_A_FILE)),
+            (FileOutput::Closed, _) => return Err(clone_failed(&FILE_IS_CLOSED).into()),
+            (FileOutput::Open { .. }, None) => return Err(clone_failed(&NEEDS_A_FILE).into()),
             (FileOutput::Open { .. }, Some(_)) => {}
         }
         let configs = &session.recording.config.buffers;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::harness::StartError;
-use crate::{Limits, Refusal, SessionError, State};
+use crate::{CloneSource, Limits, Refusal, SessionError, State};
 use tracezero::android::{AndroidConfig, LockdownMode};
 use tracezero::{BufferConfig, DataSourceConfig, SessionSemaphore, TraceConfig};
 
@@ -106,6 +106,7 @@ fn sessions_are_limited_per_user_and_in_total() {
     let Limits {
         sessions,
         sessions_per_uid,
+        ..
     } = Limits::default();
     let mut begun = Vec::new();
     for uid in [10, 11] {
@@ -125,6 +126,31 @@ fn sessions_are_limited_per_user_and_in_total() {
     );
     begun.remove(0);
     assert!(begin(10).is_ok());
+}
+
+#[test]
+fn buffers_are_limited_over_all_sessions_and_clones() {
+    let world = World::with_limits(Limits {
+        buffers_bytes: 256 * 1024,
+        ..Limits::default()
+    });
+    let one = world.session(config());
+    let clone = || world.begin_clone(CloneSource::Id(one.id), 0).finish();
+    let is_too_large = |outcome: Result<TestSession, StartError>| {
+        let Err(StartError::Session(error)) = outcome else {
+            return false;
+        };
+        error.to_string()
+            == "buffers of 128 KiB are too large: all sessions may have 256 KiB, and others have 256 \
+                KiB; use smaller buffers, or finish a session first"
+    };
+    let other = world.session(config());
+    assert!(is_too_large(world.try_session(config(), 0)));
+    assert!(is_too_large(clone()));
+    drop(other);
+    let of_one = clone().unwrap();
+    assert!(is_too_large(clone()));
+    drop(of_one);
 }
 
 #[test]

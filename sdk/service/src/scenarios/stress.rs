@@ -197,6 +197,7 @@ impl Arena {
         let limits = Limits {
             sessions: 30,
             sessions_per_uid: 30,
+            ..Limits::default()
         };
         let service = Service::new(Arc::new(Machine), limits);
         Self {
