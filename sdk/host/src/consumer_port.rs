@@ -13,7 +13,6 @@ use tracezero_ipc::consumer_port::replies::{
 };
 use tracezero_ipc::consumer_port::requests::{self, CloneSession, Request};
 use tracezero_ipc::consumer_port::{Method, REPLY_MAX_BYTES, SERVICE};
-use tracezero_ipc::socket::Peer;
 use tracezero_service::{
     CloneRequest, CloneSource, FlushOutcome, LockdownMode, ReceivedTrigger, Recording,
     SessionRequest, TraceFile, TraceOutput,
@@ -23,6 +22,7 @@ use crate::file_session::write_on_thread;
 use crate::file_waker::FileWaker;
 use crate::host::Host;
 use crate::outgoing::Outgoing;
+use crate::peer::Peer;
 use crate::port::{Answer, EndConnection, Invocation, Port};
 use crate::reading::Reading;
 use crate::remote_consumer::RemoteConsumer;

@@ -14,13 +14,14 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use tracezero_core::clock;
 use tracezero_ipc::listener::Listener;
-use tracezero_ipc::socket::{Peer, Socket};
+use tracezero_ipc::socket::Socket;
 
 use crate::connection::{AnyPort, Connection};
 use crate::consumer_port::ConsumerPort;
 use crate::host::Host;
 use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, CONSUMERS_MAX, DESCRIPTORS_LEFT};
 use crate::outgoing::{ConnectionId, Outgoing};
+use crate::peer::Peer;
 use crate::port::EndConnection;
 use crate::producer_port::ProducerPort;
 
@@ -212,10 +213,9 @@ impl EventLoop {
                 true => "consumer",
                 false => "producer",
             };
-            let Peer { uid, pid } = open.peer;
-            let pid = pid.unwrap_or_default();
+            let peer = open.peer;
             self.host.log.line(format_args!(
-                "the connection to a {side} of user {uid}, process {pid}, ends: {end}"
+                "the connection to a {side} {peer} ends: {end}"
             ));
         }
         // Closing the socket removes it from those that are polled.
@@ -260,7 +260,8 @@ impl EventLoop {
             let side = *side;
             match listener.accept() {
                 Ok(Some(socket)) => {
-                    if let Err(reason) = self.admit(side, socket) {
+                    let peer = Peer::of(&socket, listener);
+                    if let Err(reason) = self.admit(side, socket, peer) {
                         (self.host.log).line(format_args!("a connection is not taken: {reason}"));
                     }
                 }
@@ -287,8 +288,8 @@ impl EventLoop {
         ));
     }
 
-    fn admit(&mut self, side: Side, socket: Socket) -> Result<(), String> {
-        let peer = socket.peer().map_err(|error| error.to_string())?;
+    fn admit(&mut self, side: Side, socket: Socket, peer: io::Result<Peer>) -> Result<(), String> {
+        let peer = peer.map_err(|error| error.to_string())?;
         self.check_limits(side, peer)?;
         self.last_connection += 1;
         let id = ConnectionId(self.last_connection);

@@ -19,6 +19,7 @@ mod log; // the log
 mod log_environment; // limits that the service tells go to the log
 mod outgoing; // what is to be sent, and what wakes the event loop
 mod memory; // sizes and quotas of shared memory
+mod peer; // who is at the other end
 mod port; // what the ports of producers and consumers have in common
 mod file_waker; // what wakes the threads that write files
 mod remote_consumer; // a consumer as the service calls it

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use tracezero_core::commit::{CommitRequest, ServiceEndpoint as _};
 use tracezero_core::coordination::{MemorySizes, ServiceControl as _};
+use tracezero_core::shm::CopiedHeader;
 use tracezero_ipc::producer_port::{
-    Commit, InitializeReply, Method, ReceivedIntroduction, Request, SERVICE, initialized,
+    ChunkData, Commit, InitializeReply, Method, ReceivedIntroduction, Request, SERVICE, initialized,
 };
-use tracezero_ipc::socket::Peer;
-use tracezero_service::trace_buffer::ClientIdentity;
 use tracezero_service::{ConnectRequest, ProducerEndpoint, VIOLATIONS_MAX};
 
 use crate::host::Host;
 use crate::outgoing::Outgoing;
+use crate::peer::Peer;
 use crate::port::{Answer, EndConnection, Invocation, Port};
 use crate::remote_producer::RemoteProducer;
 
@@ -59,14 +59,13 @@ impl ProducerPort {
             return Answer::Failed;
         }
         let name = introduction.producer_name;
-        let uid = self.peer.uid;
         let wished = MemorySizes {
             size_bytes: introduction.memory_size_bytes.into(),
             page_size_bytes: introduction.page_size_bytes.into(),
         };
         let remote = Arc::new(RemoteProducer::new(
-            format!("producer {name:?} of user {uid}"),
-            uid,
+            format!("producer {name:?} {}", self.peer),
+            self.peer,
             Arc::clone(&self.outgoing),
             wished,
             Arc::clone(&self.host.memory_quotas),
@@ -75,10 +74,7 @@ impl ProducerPort {
         let endpoint = self.host.service.connect_producer(ConnectRequest {
             name: name.to_owned(),
             sdk_version: introduction.sdk_version.to_owned(),
-            client: ClientIdentity {
-                uid: Some(uid),
-                pid: self.peer.pid,
-            },
+            client: self.peer.identity,
             memory: remote.memory().into(),
             may_be_scraped: introduction.may_be_scraped,
             calls_to: Arc::clone(&remote) as _,
@@ -93,13 +89,14 @@ impl ProducerPort {
         });
         if let Some(Err(reason)) = &adopted {
             self.host.log.line(format_args!(
-                "producer {name:?} of user {uid}: its own memory is not used: {reason}"
+                "producer {name:?} {}: its own memory is not used: {reason}",
+                self.peer
             ));
         }
         self.producer = Some(Connected { endpoint, remote });
         Answer::Reply(initialized(InitializeReply {
             uses_memory_of_producer: matches!(adopted, Some(Ok(()))),
-            is_emulated: false,
+            is_emulated: self.peer.is_on_network,
         }))
     }
 
@@ -107,7 +104,29 @@ impl ProducerPort {
         let Some(Connected { endpoint, .. }) = &self.producer else {
             return Answer::Failed;
         };
-        let Ok(left_out) = commit.decode(&mut self.commit) else {
+        // Bytes of chunks are for those alone who cannot share memory.
+        let may_send_bytes = self.peer.is_on_network;
+        let mut refused = 0;
+        let with_data = |chunk: &ChunkData<'_>| {
+            let header = CopiedHeader {
+                writer_id: chunk.writer_id,
+                chunk_id: chunk.chunk_id,
+                packets: chunk.packets,
+            };
+            let ChunkData {
+                target_buffer,
+                is_complete,
+                payload,
+                ..
+            } = *chunk;
+            match may_send_bytes {
+                true => endpoint.commit_copy(target_buffer, &header, is_complete, payload),
+                false => refused += 1,
+            }
+        };
+        let decoded = commit.decode(&mut self.commit, with_data);
+        self.violations += refused;
+        let Ok(left_out) = decoded else {
             self.violations += 1;
             return Answer::Failed;
         };

@@ -18,6 +18,7 @@ use tracezero_service::MemoryToCome;
 use crate::log::Log;
 use crate::memory::{self, MemoryQuotas, QuotaPart};
 use crate::outgoing::Outgoing;
+use crate::peer::Peer;
 
 const TOO_MUCH: &str = "its user has as much memory as a user may have";
 
@@ -25,7 +26,7 @@ const TOO_MUCH: &str = "its user has as much memory as a user may have";
 pub(crate) struct RemoteProducer {
     /// The name and the user, for the log.
     label: String,
-    uid: u32,
+    peer: Peer,
     outgoing: Arc<Outgoing>,
     wished: MemorySizes,
     memory: MemoryToCome,
@@ -45,6 +46,8 @@ struct Commands {
     /// The names of the data sources whose incremental state can be cleared.
     with_state: HashSet<String>,
     quota: Option<QuotaPart>,
+    /// True once a producer on a network was told to make memory for itself.
+    has_private_memory: bool,
     /// True once it was told that there is no memory.
     lacks_memory: bool,
 }
@@ -75,7 +78,7 @@ impl From<Vec<u8>> for Command {
 impl RemoteProducer {
     pub(crate) fn new(
         label: String,
-        uid: u32,
+        peer: Peer,
         outgoing: Arc<Outgoing>,
         wished: MemorySizes,
         quotas: Arc<MemoryQuotas>,
@@ -83,7 +86,7 @@ impl RemoteProducer {
     ) -> Self {
         Self {
             label,
-            uid,
+            peer,
             outgoing,
             wished,
             memory: MemoryToCome::default(),
@@ -193,7 +196,7 @@ impl RemoteProducer {
             return Err("the service gives no memory of these sizes".to_owned());
         }
         let mut commands = self.commands.lock();
-        commands.quota = self.quotas.take(self.uid, geometry.size_bytes());
+        commands.quota = self.quotas.take(self.peer.uid, geometry.size_bytes());
         if commands.quota.is_none() {
             return Err(TOO_MUCH.to_owned());
         }
@@ -208,6 +211,14 @@ impl RemoteProducer {
             return true;
         }
         let wished = memory::geometry(configured, self.wished);
+        if self.peer.is_on_network {
+            if !std::mem::replace(&mut commands.has_private_memory, true) {
+                let page_size_kib = wished.page_size_bytes() / 1024;
+                let command = producer_port::set_up_tracing(Some(page_size_kib as u32));
+                self.send(commands, command);
+            }
+            return true;
+        }
         let geometry = self.take_quota(commands, wished);
         let Some(geometry) = geometry else {
             self.note_no_memory(commands, &TOO_MUCH);
@@ -235,7 +246,7 @@ impl RemoteProducer {
     /// Takes a part of the user's quota: for this geometry, else for the smaller default.
     fn take_quota(&self, commands: &mut Commands, geometry: Geometry) -> Option<Geometry> {
         for geometry in [geometry, memory::default_geometry()] {
-            commands.quota = self.quotas.take(self.uid, geometry.size_bytes());
+            commands.quota = self.quotas.take(self.peer.uid, geometry.size_bytes());
             if commands.quota.is_some() {
                 return Some(geometry);
             }
@@ -313,6 +324,7 @@ mod tests {
     use tracezero_ipc::send_queue::SendQueue;
     use tracezero_ipc::waker::Waker;
     use tracezero_ipc::wire::Frame;
+    use tracezero_service::trace_buffer::ClientIdentity;
 
     use super::*;
     use crate::outgoing::{ConnectionId, Noted};
@@ -322,7 +334,11 @@ mod tests {
         let outgoing = Arc::new(Outgoing::new(ConnectionId(1), noted));
         let producer = RemoteProducer::new(
             "p".to_owned(),
-            1,
+            Peer {
+                uid: 1,
+                identity: ClientIdentity::default(),
+                is_on_network: false,
+            },
             Arc::clone(&outgoing),
             MemorySizes::default(),
             Arc::default(),

@@ -95,6 +95,12 @@ impl Listener {
         &self.address
     }
 
+    /// Returns true if peers are on a network: they cannot share memory, and nobody knows their users.
+    #[must_use]
+    pub fn is_network(&self) -> bool {
+        matches!(self.address, Address::Network(_))
+    }
+
     /// Accepts a connection; `None` if nobody waits.
     ///
     /// # Errors
@@ -106,7 +112,14 @@ impl Listener {
             match net::accept_with(&self.fd, flags) {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(None),
-                accepted => return Ok(Some(Socket::of_stream(accepted?))),
+                accepted => {
+                    let fd = accepted?;
+                    if self.is_network() {
+                        // Commands are small, and producers wait for them.
+                        net::sockopt::set_tcp_nodelay(&fd, true)?;
+                    }
+                    return Ok(Some(Socket::of_stream(fd)));
+                }
             }
         }
     }

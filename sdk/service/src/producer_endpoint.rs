@@ -17,6 +17,7 @@ use tracezero_core::coordination::{
     DataSourceDescriptor, DataSourceError, NAME_MAX_BYTES, Producer, ServiceControl,
 };
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, ProducerId, WriterId};
+use tracezero_core::shm::CopiedHeader;
 
 /// The connection of one producer to the service. Dropping it disconnects the producer.
 pub struct ProducerEndpoint {
@@ -118,6 +119,19 @@ impl Service {
 impl ProducerEndpoint {
     pub(super) fn new(id: ProducerId, service: Arc<Service>, link: Arc<ProducerLink>) -> Self {
         Self { id, service, link }
+    }
+
+    /// Commits a chunk whose bytes have come with the commit: the producer's memory is on another
+    /// machine. A chunk that is not complete is as one that was scraped.
+    pub fn commit_copy(
+        &self,
+        target_buffer: BufferId,
+        header: &CopiedHeader,
+        is_complete: bool,
+        payload: &[u8],
+    ) {
+        self.link
+            .commit_copy(target_buffer, header, is_complete, payload);
     }
 
     /// Returns how often the producer has broken the rules of the shared memory: it has committed a

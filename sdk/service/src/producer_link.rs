@@ -194,15 +194,26 @@ impl ProducerLink {
             return RefusedCommits::add(&self.refused.chunks);
         }
         let taken = self.memory.take(place, |header, payload| {
-            let buffer = self.buffer(chunk_to_move.target_buffer);
-            match buffer.filter(|buffer| self.may_commit(header.writer_id, buffer.id)) {
-                Some(buffer) => self.commit(&buffer, header, true, payload),
-                None => RefusedCommits::add(&self.refused.chunks),
-            }
+            self.commit_copy(chunk_to_move.target_buffer, header, true, payload);
         });
         if taken.is_err() {
             // Relaxed: a count that orders nothing else.
             self.violations.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Commits the copy of a chunk, if the producer may write to its target.
+    pub(super) fn commit_copy(
+        &self,
+        target_buffer: BufferId,
+        header: &CopiedHeader,
+        is_complete: bool,
+        payload: &[u8],
+    ) {
+        let buffer = self.buffer(target_buffer);
+        match buffer.filter(|buffer| self.may_commit(header.writer_id, buffer.id)) {
+            Some(buffer) => self.commit(&buffer, header, is_complete, payload),
+            None => RefusedCommits::add(&self.refused.chunks),
         }
     }
 

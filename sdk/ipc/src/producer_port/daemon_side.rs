@@ -7,8 +7,9 @@ use protozero::DecodeError;
 use tracezero_core::commit::{ChunkToMove, ChunkToPatch, CommitRequest, Patch};
 use tracezero_core::coordination::{CategoryDescriptor, DataSourceDescriptor, FlushFlags};
 use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
+use tracezero_core::shm::{ChunkPlace, PacketsWord};
 
-use super::{Method, encoded};
+use super::{ChunkData, Method, encoded};
 use crate::protos::commit_data_request::{ChunkToPatchDecoder, ChunksToMoveDecoder};
 use crate::protos::initialize_connection_request::ProducerSmbScrapingMode;
 use crate::protos::{
@@ -208,20 +209,32 @@ fn described(
 pub struct Commit<'a>(CommitDataRequestDecoder<'a>);
 
 impl Commit<'_> {
-    /// Decodes the commit into `request`, whose memory is used again. Leaves out what names no chunk,
-    /// writer or buffer, and returns the number of entries that it leaves out.
+    /// Decodes the commit into `request`, whose memory is used again. Chunks whose bytes come with the
+    /// commit, because the producer's memory is on another machine, go to `with_data` instead, before
+    /// the patches. Leaves out what names no chunk, writer or buffer, and returns the number of entries
+    /// that it leaves out.
     ///
     /// # Errors
     ///
     /// If the commit is malformed.
-    pub fn decode(&self, request: &mut CommitRequest) -> Result<usize, DecodeError> {
+    pub fn decode(
+        &self,
+        request: &mut CommitRequest,
+        mut with_data: impl FnMut(&ChunkData<'_>),
+    ) -> Result<usize, DecodeError> {
         request.chunks_to_move.clear();
         request.chunks_to_patch.clear();
         let mut left_out = 0;
         for chunk in self.0.chunks_to_move() {
-            match moved(&chunk?)? {
-                Some(chunk) => request.chunks_to_move.push(chunk),
-                None => left_out += 1,
+            let chunk = chunk?;
+            let place = moved(&chunk)?;
+            match (place, chunk.data()?) {
+                (Some(place), None) => request.chunks_to_move.push(place),
+                (Some(place), Some(data)) => match chunk_data(&place, &chunk, data)? {
+                    Some(chunk) => with_data(&chunk),
+                    None => left_out += 1,
+                },
+                (None, _) => left_out += 1,
             }
         }
         for chunk in self.0.chunks_to_patch() {
@@ -257,6 +270,32 @@ fn moved(chunk: &ChunksToMoveDecoder<'_>) -> Result<Option<ChunkToMove>, DecodeE
             target_buffer,
             payload_bytes: 0,
         }))
+}
+
+/// Returns a chunk whose bytes have come: a header and the payload, at most 64 KiB - 1 in all.
+fn chunk_data<'a>(
+    place: &ChunkToMove,
+    chunk: &ChunksToMoveDecoder<'_>,
+    data: &'a [u8],
+) -> Result<Option<ChunkData<'a>>, DecodeError> {
+    let Some((&[i0, i1, i2, i3, w0, w1, p0, p1], payload)) = data.split_first_chunk() else {
+        return Ok(None);
+    };
+    if data.len() > usize::from(u16::MAX) {
+        return Ok(None);
+    }
+    Ok(Some(ChunkData {
+        place: ChunkPlace {
+            page_index: place.page_index,
+            chunk_index: place.chunk_index,
+        },
+        target_buffer: place.target_buffer,
+        writer_id: WriterId(u16::from_le_bytes([w0, w1])),
+        chunk_id: ChunkId(u32::from_le_bytes([i0, i1, i2, i3])),
+        packets: PacketsWord::from_bits(u16::from_le_bytes([p0, p1])),
+        payload,
+        is_complete: !chunk.chunk_incomplete()?.unwrap_or_default(),
+    }))
 }
 
 fn patched(chunk: &ChunkToPatchDecoder<'_>) -> Result<Option<ChunkToPatch>, DecodeError> {
@@ -382,9 +421,9 @@ fn command(write: impl FnOnce(&mut GetAsyncCommandResponse<'_>)) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::super::{
-        Command, Introduction, PatchedChunk, activate_triggers, commit_moves, commit_patches,
-        flush_done, initialize_connection, register_data_source, register_trace_writer,
-        unregister_data_source,
+        Command, Introduction, PatchedChunk, activate_triggers, commit_chunk_data, commit_moves,
+        commit_patches, flush_done, initialize_connection, register_data_source,
+        register_trace_writer, unregister_data_source,
     };
     use super::*;
 
@@ -472,7 +511,8 @@ mod tests {
             panic!("no commit");
         };
         let mut request = CommitRequest::default();
-        assert_eq!(commit.decode(&mut request), Ok(0));
+        let with_data = |chunk: &ChunkData<'_>| panic!("{chunk:?}");
+        assert_eq!(commit.decode(&mut request, with_data), Ok(0));
         assert_eq!(request.chunks_to_move, [moved; 2]);
         let expected = ChunkToPatch {
             writer_id: WriterId::MAX,
@@ -497,7 +537,8 @@ mod tests {
         let Request::CommitData(commit) = decode(Method::CommitData, args) else {
             panic!("no commit");
         };
-        assert_eq!(commit.decode(&mut request), Ok(5));
+        let with_data = |chunk: &ChunkData<'_>| panic!("{chunk:?}");
+        assert_eq!(commit.decode(&mut request, with_data), Ok(5));
         assert!(request.is_empty());
         for (writer, buffer, is_valid) in [
             (1, 1, true),
@@ -525,6 +566,44 @@ mod tests {
             (writer.writer_id, writer.target_buffer),
             (WriterId(3), BufferId(4))
         );
+    }
+
+    #[test]
+    fn bytes_of_chunks_are_decoded_as_producers_encode_them() {
+        let chunk = ChunkData {
+            place: ChunkPlace {
+                page_index: 3,
+                chunk_index: 2,
+            },
+            target_buffer: BufferId(7),
+            writer_id: WriterId(5),
+            chunk_id: ChunkId(0x0102_0304),
+            packets: PacketsWord::from_bits(0x0809),
+            payload: b"payload",
+            is_complete: false,
+        };
+        let largest = vec![0; usize::from(u16::MAX) - 8];
+        let too_large = vec![0; usize::from(u16::MAX) - 7];
+        for (payload, left_out) in [
+            (&b"payload"[..], 0),
+            (&[], 0),
+            (&largest, 0),
+            (&too_large, 1),
+        ] {
+            let chunk = ChunkData { payload, ..chunk };
+            let args = commit_chunk_data(&chunk);
+            let Request::CommitData(commit) = decode(Method::CommitData, &args) else {
+                panic!("no commit");
+            };
+            let mut request = CommitRequest::default();
+            let mut received = 0;
+            let decoded = commit.decode(&mut request, |decoded| {
+                assert_eq!(*decoded, chunk);
+                received += 1;
+            });
+            assert_eq!((decoded, received), (Ok(left_out), 1 - left_out));
+            assert!(request.is_empty());
+        }
     }
 
     #[test]
