@@ -68,6 +68,7 @@ mod tests {
         let waker = Arc::new(Waker::new().unwrap());
         let service = || {
             Arc::new(RemoteService {
+                totals: None,
                 outbox: Arc::new(Outbox::new(Arc::clone(&waker))),
             })
         };

@@ -43,6 +43,7 @@ enum Call {
     Stop(InstanceId),
     Flush(FlushId, Vec<InstanceId>, FlushFlags),
     ClearIncrementalState(Vec<InstanceId>),
+    Change(InstanceId, Vec<u8>),
     RestartState,
 }
 
@@ -122,6 +123,7 @@ impl Calls {
                 flags,
             } => Call::Flush(flush, instances, flags),
             Command::ClearIncrementalState(ids) => Call::ClearIncrementalState(ids),
+            Command::Change(id, config) => Call::Change(id, config.to_vec()),
             Command::SetUpTracing { .. } | Command::Unknown => return Ok(()),
         })
     }
@@ -204,6 +206,9 @@ impl ConnectedRealm<'_> {
                 self.producer.set_arbiter(&arbiter);
                 producer::set_arbiter(self.realm, &arbiter);
                 self.counts.begin_connection(&arbiter);
+                if let Some(totals) = &self.service.totals {
+                    totals.set_arbiter(&arbiter);
+                }
                 self.arbiter = Some(arbiter);
             }
             Call::SetUp(id, config) => self.set_up(id, config),
@@ -230,6 +235,7 @@ impl ConnectedRealm<'_> {
                 self.write_schemas(&ids);
                 self.producer.clear_incremental_state(&ids);
             }
+            Call::Change(id, config) => self.producer.change_data_source(id, &config),
             Call::RestartState => producer::restart_state(self.realm),
         }
     }

@@ -33,6 +33,7 @@ use crate::outbox::{Batch, Outbox};
 use crate::remote_service::RemoteService;
 use crate::requests::Requests;
 use crate::shared::Shared;
+use crate::totals::Totals;
 use crate::trust::is_trusted;
 
 /// While packets are being committed, the thread looks for more at this period. So a writer at full
@@ -277,7 +278,8 @@ impl<'a> Connection<'a> {
                 let bound = bound.as_ref();
                 let bound = bound.ok_or_else(|| refused("the daemon takes no producers here"))?;
                 let methods = Methods::new(bound).map_err(refused)?;
-                let request = producer_port::initialize_connection(introduction);
+                let is_of_tracezero = methods.are_of_tracezero();
+                let request = producer_port::initialize_connection(introduction, is_of_tracezero);
                 let requests = &mut self.requests;
                 let request_id = requests.ask(&methods, Method::InitializeConnection, &request);
                 self.commands_request = requests.ask(&methods, Method::GetAsyncCommand, &[]);
@@ -314,6 +316,7 @@ impl<'a> Connection<'a> {
         let outbox = Arc::new(Outbox::new(Arc::clone(&self.shared.waker)));
         let service = Arc::new(RemoteService {
             outbox: Arc::clone(&outbox),
+            totals: methods.are_of_tracezero().then(Totals::default),
         });
         let (calls, thread) = Calls::start(
             service,
@@ -396,6 +399,10 @@ impl<'a> Connection<'a> {
     /// network, it gets the rest as well.
     fn send_rest(&mut self) {
         let limit = Instant::now() + CLOSE_LIMIT;
+        let thread = self.calls_thread.as_ref();
+        if let Some(service) = thread.and_then(|thread| thread.service.upgrade()) {
+            service.push_totals();
+        }
         self.send_all(limit);
         // Now all writers are known.
         if let Stage::Connected(connected) = &mut self.stage

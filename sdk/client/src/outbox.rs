@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tracezero_core::commit::{ChunkToMove, CommitRequest, Patch, RingProgress};
-use tracezero_core::coordination::DataSourceDescriptor;
+use tracezero_core::coordination::{DataSourceDescriptor, WriterTotals};
 use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
 use tracezero_core::shm::{CHUNKS_PER_PAGE_MAX, Geometry};
 use tracezero_core::small_map::SmallMap;
@@ -47,6 +47,7 @@ pub(crate) enum Item {
     UpdateDataSource(DataSourceDescriptor),
     UnregisterDataSource(String),
     ActivateTriggers(Vec<String>),
+    WriterTotals(Vec<WriterTotals>),
 }
 
 /// The bytes that are written to a buffer before its writers start their incremental state again.

@@ -8,11 +8,24 @@ use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError, Servic
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, WriterId};
 
 use crate::outbox::{Item, Outbox};
+use crate::totals::Totals;
 
 /// The service behind a connection.
 #[derive(Debug)]
 pub(crate) struct RemoteService {
     pub(crate) outbox: Arc<Outbox>,
+    /// `None` for a daemon that does not take the counts of writers.
+    pub(crate) totals: Option<Totals>,
+}
+
+impl RemoteService {
+    /// Tells the daemon what became of packets. It compares that with what it has.
+    pub(crate) fn push_totals(&self) {
+        let changed = self.totals.as_ref().map(Totals::take_changed);
+        if let Some(changed) = changed.filter(|changed| !changed.is_empty()) {
+            self.outbox.push(Item::WriterTotals(changed));
+        }
+    }
 }
 
 impl ServiceEndpoint for RemoteService {
@@ -70,10 +83,12 @@ impl ServiceControl for RemoteService {
     }
 
     fn notify_stopped(&self, instance: InstanceId) {
+        self.push_totals();
         self.outbox.push(Item::Stopped(instance));
     }
 
     fn acknowledge_flush(&self, flush: FlushId) {
+        self.push_totals();
         self.outbox.push(Item::FlushDone(flush));
     }
 

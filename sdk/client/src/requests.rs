@@ -108,6 +108,11 @@ impl Requests {
                 let request = producer_port::unregister_data_source(name);
                 self.tell(methods, Method::UnregisterDataSource, &request);
             }
+            Item::WriterTotals(totals) => {
+                producer_port::writer_totals(totals, |request| {
+                    self.tell(methods, Method::TracezeroWriterTotals, request);
+                });
+            }
             Item::ActivateTriggers(names) => {
                 let request = producer_port::activate_triggers(names);
                 self.tell(methods, Method::ActivateTriggers, &request);

@@ -33,6 +33,9 @@ pub(crate) const DESCRIPTORS_LEFT: usize = 64;
 /// The size of the shared memory of all producers of one user, in bytes.
 pub(crate) const SHARED_MEMORY_PER_UID_MAX_BYTES: usize = 512 << 20;
 
+/// The number of writers and buffers of a producer whose counts are kept.
+pub(crate) const WRITER_TOTALS_MAX: usize = 65_536;
+
 /// How long nobody is accepted after the process has run out of descriptors.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

@@ -82,6 +82,9 @@ impl ProducerPort {
         let Some(endpoint) = endpoint else {
             return Answer::Failed;
         };
+        if introduction.takes_changes {
+            remote.take_changes();
+        }
         let own_memory = descriptor.take().filter(|_| introduction.provides_memory);
         let adopted = own_memory.map(|fd| {
             let page_size_bytes = introduction.page_size_bytes as usize;
@@ -168,6 +171,9 @@ impl ProducerPort {
             Request::ActivateTriggers { mut names } => {
                 names.truncate(TRIGGERS_PER_CALL_MAX);
                 endpoint.activate_triggers(&names);
+            }
+            Request::WriterTotals(totals) => {
+                remote.take_totals(totals, |buffer| endpoint.may_write_to(buffer));
             }
             Request::GetAsyncCommand => {
                 return match remote.take_commands_request(request_id) {

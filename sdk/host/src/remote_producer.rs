@@ -1,20 +1,21 @@
 //! A producer of another process, as the service calls it: calls become commands.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tracezero_core::commit::RingProgress;
 use tracezero_core::coordination::{
-    DataSourceDescriptor, DataSourceSetup, FlushFlags, MemorySizes, Producer,
+    DataSourceDescriptor, DataSourceSetup, FlushFlags, MemorySizes, Producer, WriterTotals,
 };
-use tracezero_core::ids::{FlushId, InstanceId};
+use tracezero_core::ids::{BufferId, FlushId, InstanceId, WriterId};
 use tracezero_core::shm::{ForeignMemory, Geometry, SharedFd, SharedFdError};
 use tracezero_ipc::producer_port;
 use tracezero_ipc::wire::Body;
 use tracezero_service::MemoryToCome;
 
+use crate::limits::WRITER_TOTALS_MAX;
 use crate::log::Log;
 use crate::memory::{self, MemoryQuotas, QuotaPart};
 use crate::outgoing::Outgoing;
@@ -34,6 +35,8 @@ pub(crate) struct RemoteProducer {
     log: Log,
     /// Locked while a command is added, so that commands keep their order.
     commands: Mutex<Commands>,
+    /// What became of the packets of its writers, as it says.
+    totals: Mutex<HashMap<(Option<WriterId>, BufferId), WriterTotals>>,
 }
 
 #[derive(Default)]
@@ -46,6 +49,7 @@ struct Commands {
     /// The names of the data sources whose incremental state can be cleared.
     with_state: HashSet<String>,
     quota: Option<QuotaPart>,
+    takes_changes: bool,
     /// True once a producer on a network was told to make memory for itself.
     has_private_memory: bool,
     /// True once it was told that there is no memory.
@@ -93,6 +97,29 @@ impl RemoteProducer {
             quotas,
             log,
             commands: Mutex::default(),
+            totals: Mutex::default(),
+        }
+    }
+
+    /// Notes that the producer takes changed configurations.
+    pub(crate) fn take_changes(&self) {
+        self.commands.lock().takes_changes = true;
+    }
+
+    /// Takes counts of writers. Forgets those of buffers that the producer does not write to any more.
+    pub(crate) fn take_totals(
+        &self,
+        totals: Vec<WriterTotals>,
+        may_write_to: impl Fn(BufferId) -> bool,
+    ) {
+        let mut kept = self.totals.lock();
+        kept.retain(|(_, buffer), _| may_write_to(*buffer));
+        for writer in totals {
+            let key = (writer.writer_id, writer.target_buffer);
+            let has_room = kept.len() < WRITER_TOTALS_MAX || kept.contains_key(&key);
+            if has_room && may_write_to(writer.target_buffer) {
+                kept.insert(key, writer);
+            }
         }
     }
 
@@ -288,6 +315,13 @@ impl Producer for RemoteProducer {
         }
     }
 
+    fn change_data_source(&self, instance: InstanceId, config: &[u8]) {
+        let mut commands = self.commands.lock();
+        if commands.takes_changes && commands.instances.contains_key(&instance) {
+            self.send(&mut commands, producer_port::change(instance, config));
+        }
+    }
+
     fn stop_data_source(&self, instance: InstanceId) {
         let mut commands = self.commands.lock();
         if commands.instances.remove(&instance).is_some() {
@@ -311,14 +345,18 @@ impl Producer for RemoteProducer {
         let command = producer_port::clear_incremental_state(instances);
         self.send(&mut commands, command);
     }
+
+    fn writer_totals(&self) -> Vec<WriterTotals> {
+        self.totals.lock().values().cloned().collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use tracezero_core::coordination::BufferExhaustedPolicy;
-    use tracezero_core::ids::{BufferId, SessionId};
+    use tracezero_core::coordination::{BufferExhaustedPolicy, PacketCounts};
+    use tracezero_core::ids::SessionId;
     use tracezero_ipc::frame::FrameReader;
     use tracezero_ipc::producer_port::Command;
     use tracezero_ipc::send_queue::SendQueue;
@@ -381,6 +419,7 @@ mod tests {
                 Command::Stop(instance) => format!("stop {}", instance.0),
                 Command::Flush { flush, .. } => format!("flush {}", flush.0),
                 Command::ClearIncrementalState(instances) => format!("clear {instances:?}"),
+                Command::Change(instance, _) => format!("change {}", instance.0),
                 Command::Unknown => "unknown".to_owned(),
             });
         }
@@ -403,6 +442,64 @@ mod tests {
         producer.stop_data_source(instance);
         producer.stop_data_source(instance);
         assert_eq!(told(&outgoing), ["stop 7"]);
+    }
+
+    #[test]
+    fn configurations_change_for_producers_that_take_that() {
+        let (producer, outgoing) = producer();
+        producer.take_commands_request(1);
+        producer.set_up_data_source(InstanceId(1), &setup(&Arc::default()));
+        told(&outgoing);
+        producer.change_data_source(InstanceId(1), b"");
+        assert_eq!(told(&outgoing), [] as [&str; 0]);
+        producer.take_changes();
+        producer.change_data_source(InstanceId(1), b"");
+        producer.change_data_source(InstanceId(2), b"");
+        assert_eq!(told(&outgoing), ["change 1"]);
+    }
+
+    #[test]
+    fn counts_of_writers_are_kept_for_present_buffers() {
+        let (producer, _outgoing) = producer();
+        let totals = |writer: u16, buffer: u16, begun| {
+            let mut counts = PacketCounts::default();
+            counts.packets_begun = begun;
+            WriterTotals {
+                writer_id: Some(WriterId(writer)),
+                target_buffer: BufferId(buffer),
+                thread_name: None,
+                counts,
+            }
+        };
+        let kept = || {
+            let totals = producer.writer_totals().into_iter();
+            let mut kept: Vec<_> = totals
+                .map(|it| {
+                    (
+                        it.writer_id.unwrap().0,
+                        it.target_buffer.0,
+                        it.counts.packets_begun,
+                    )
+                })
+                .collect();
+            kept.sort_unstable();
+            kept
+        };
+        let new = vec![
+            totals(1, 1, 5),
+            totals(2, 1, 6),
+            totals(1, 2, 7),
+            totals(1, 3, 8),
+        ];
+        producer.take_totals(new, |buffer| buffer.0 <= 2);
+        assert_eq!(kept(), [(1, 1, 5), (1, 2, 7), (2, 1, 6)]);
+        producer.take_totals(vec![totals(1, 1, 9)], |buffer| buffer.0 == 1);
+        assert_eq!(kept(), [(1, 1, 9), (2, 1, 6)]);
+        let many = (0..=u16::MAX).map(|writer| totals(writer, 1, 1)).collect();
+        producer.take_totals(many, |_| true);
+        assert_eq!(kept().len(), WRITER_TOTALS_MAX);
+        producer.take_totals(vec![totals(1, 2, 9)], |_| true);
+        assert_eq!(kept().len(), WRITER_TOTALS_MAX);
     }
 
     #[test]

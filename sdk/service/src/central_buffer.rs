@@ -23,6 +23,10 @@ use tracezero_core::reentry;
 /// The writers of the packets in a buffer, each with the id of its producer.
 pub(super) type Writers = Vec<(ProducerId, WriterTotals)>;
 
+/// The number of writers of producers that have gone whose counts a buffer keeps. Of others, only what
+/// reached the buffer is counted.
+const GONE_WRITERS_MAX: usize = 65_536;
+
 /// The size of a large chunk. Writers of a ring are told of each filled [part](RingProgress) if
 /// parts are at least that large, otherwise of every second part.
 const PART_TOLD_MIN_BYTES: u64 = 4096;
@@ -39,6 +43,8 @@ pub struct CentralBuffer {
     read_mode: ReadMode,
     /// The total time that writers have waited for the reader, in nanoseconds.
     waited_ns: AtomicU64,
+    /// The writers of producers that have gone, with their last counts.
+    gone_writers: Mutex<Writers>,
     /// For a buffer of a clone: the writers at the time of the clone.
     pub(super) writers_then: Option<Writers>,
 }
@@ -160,6 +166,7 @@ impl CentralBuffer {
                 loss_counts: HashMap::new(),
             }),
             has_room: Condvar::new(),
+            gone_writers: Mutex::default(),
             progress: Arc::new(progress),
             read_mode,
             writers_then: None,
@@ -172,6 +179,19 @@ impl CentralBuffer {
         buffer.contents.get_mut().earlier = taken.earlier;
         buffer.writers_then = Some(writers_then);
         buffer
+    }
+
+    /// Keeps the counts of a writer whose producer is about to go. Its packets may be in the buffer, or
+    /// may never have come.
+    pub(super) fn note_gone(&self, producer: ProducerId, writer: WriterTotals) {
+        let mut gone = self.gone_writers.lock();
+        if gone.len() < GONE_WRITERS_MAX {
+            gone.push((producer, writer));
+        }
+    }
+
+    pub(super) fn gone_writers(&self) -> MutexGuard<'_, Writers> {
+        self.gone_writers.lock()
     }
 
     /// Calls `work` with the buffer locked. Writers wait meanwhile.

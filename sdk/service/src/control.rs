@@ -195,6 +195,11 @@ impl Control {
         self.tell_last_limits(id);
         let producer = self.producers.remove(&id)?;
         let link = Arc::clone(&producer.link);
+        for totals in producer.calls_to.writer_totals() {
+            if let Some(buffer) = link.buffer(totals.target_buffer) {
+                buffer.note_gone(id, totals);
+            }
+        }
         self.calls.note_work(
             Box::new(move || {
                 link.scrape_all();

@@ -426,9 +426,20 @@ impl TracingSession {
         context.set_aligned_timer(builtin.snapshot_interval_ms, Timer::SnapshotClocks);
     }
 
-    /// Applies a changed configuration: only the producer filters of its data sources.
+    /// Applies a changed configuration: the producer filters of its data sources, and the fields that
+    /// are meant for the data sources, as far as producers take changes of these.
     pub(super) fn change_config(&mut self, context: &mut Context<'_>, changed: &Recording) {
         if self.phase.end().is_none() {
+            for name in changed.source_names() {
+                let present = match self.changed_configs.get(name) {
+                    Some(config) => Some(config.to_vec()),
+                    None => self.recording.fields_for_source(name),
+                };
+                let new = changed.fields_for_source(name).unwrap_or_default();
+                if !new.is_empty() && present.is_some_and(|present| present != new) {
+                    self.change_data_source(context, name, new.into());
+                }
+            }
             self.recording = Arc::new(self.recording.with_filters_of(changed));
             self.set_up_all(context);
         }

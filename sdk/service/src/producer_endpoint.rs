@@ -121,6 +121,12 @@ impl ProducerEndpoint {
         Self { id, service, link }
     }
 
+    /// Returns whether the producer may write to a buffer: that of a session that records it.
+    #[must_use]
+    pub fn may_write_to(&self, buffer: BufferId) -> bool {
+        self.link.buffer(buffer).is_some()
+    }
+
     /// Commits a chunk whose bytes have come with the commit: the producer's memory is on another
     /// machine. A chunk that is not complete is as one that was scraped.
     pub fn commit_copy(

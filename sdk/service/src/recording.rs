@@ -1,5 +1,6 @@
 //! A configuration prepared for the service: target buffers resolved, patterns compiled.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -241,6 +242,23 @@ impl Recording {
         }
     }
 
+    /// Returns the fields of a data source's configuration that are meant for the data source. Of
+    /// several entries with this name, takes the first. `None` if there is none.
+    pub(super) fn fields_for_source(&self, name: &str) -> Option<Vec<u8>> {
+        let entry = self.entries.iter().find(|entry| entry.name == name)?;
+        self.source_configs
+            .get(entry.index)
+            .map(|it| fields_for_source(it))
+    }
+
+    /// Returns the names of the data sources, each once.
+    pub(super) fn source_names(&self) -> BTreeSet<&str> {
+        self.entries
+            .iter()
+            .map(|entry| entry.name.as_str())
+            .collect()
+    }
+
     /// Returns the name that no other session may have at the same time, if there is one.
     pub(super) fn unique_name(&self) -> Option<&str> {
         let name = self.config.unique_session_name.as_deref();
@@ -272,6 +290,23 @@ impl Recording {
         };
         Some(u64::from(duration_ms)).filter(|&duration_ms| duration_ms > 0)
     }
+}
+
+/// Returns those fields of an encoded `DataSourceConfig` that are meant for the data source.
+fn fields_for_source(config: &[u8]) -> Vec<u8> {
+    /// The fields below are the service's.
+    const FIRST: u32 = 100;
+    let mut fields = protozero::Decoder::new(config).fields();
+    let mut own = Vec::new();
+    let mut begin = 0;
+    while let Some(Ok(field)) = fields.next() {
+        let end = fields.offset();
+        if field.number >= FIRST {
+            own.extend_from_slice(&config[begin..end]);
+        }
+        begin = end;
+    }
+    own
 }
 
 /// Compiles a pattern that must match whole names.

@@ -1,6 +1,9 @@
 //! Accounts of sequences: what became of their packets. An account combines the counts of the
 //! writer with those of the buffer.
 //!
+//! A producer of another process reports the counts of its writers from time to time, if it does. They
+//! are those of the last flush, or of the end of the session.
+//!
 //! Both counts change while they are read. A writer counts a packet as begun before it is counted
 //! anywhere else, and buffers are read before writers. So the number of packets begun is at least
 //! the sum of the other counts. The difference is the number of packets that are in flight.
@@ -110,12 +113,8 @@ impl SequenceAccount {
             account.begun = totals.counts.packets_begun - totals.counts.packets_empty;
         }
         let known = account.read + account.buffered + account.removed + account.lost();
-        debug_assert!(
-            totals.is_none() || account.begun >= known,
-            "more than was begun: {account}"
-        );
-        // The writers of a disconnected producer no longer report what they began. Count what is
-        // known.
+        // The writers of a producer that has gone, or that is in another process, may not have reported
+        // what they began. Count what is known.
         account.begun = account.begun.max(known);
         account.in_flight = account.begun - known;
         account
@@ -263,7 +262,11 @@ impl Control {
         }
         let writers = buffers.iter().map(|buffer| match &buffer.writers_then {
             Some(writers) => writers.clone(),
-            None => present.remove(&buffer.id).unwrap_or_default(),
+            None => {
+                let mut writers = present.remove(&buffer.id).unwrap_or_default();
+                writers.extend(buffer.gone_writers().iter().cloned());
+                writers
+            }
         });
         writers.collect()
     }

@@ -5,20 +5,23 @@ use std::sync::Arc;
 
 use protozero::DecodeError;
 use tracezero_core::commit::{ChunkToMove, ChunkToPatch, CommitRequest, Patch};
-use tracezero_core::coordination::{CategoryDescriptor, DataSourceDescriptor, FlushFlags};
+use tracezero_core::coordination::{
+    CategoryDescriptor, DataSourceDescriptor, FlushFlags, PacketCounts, WriterTotals,
+};
 use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
 use tracezero_core::shm::{ChunkPlace, PacketsWord};
 
 use super::{ChunkData, Method, encoded};
 use crate::protos::commit_data_request::{ChunkToPatchDecoder, ChunksToMoveDecoder};
 use crate::protos::initialize_connection_request::ProducerSmbScrapingMode;
+use crate::protos::tracezero_writer_totals_request::WriterDecoder;
 use crate::protos::{
     ActivateTriggersRequestDecoder, CommitDataRequestDecoder, DataSourceDescriptorDecoder,
     GetAsyncCommandResponse, InitializeConnectionRequestDecoder, InitializeConnectionResponse,
     NotifyDataSourceStartedRequestDecoder, NotifyDataSourceStoppedRequestDecoder,
     RegisterDataSourceRequestDecoder, RegisterTraceWriterRequestDecoder,
-    UnregisterDataSourceRequestDecoder, UnregisterTraceWriterRequestDecoder,
-    UpdateDataSourceRequestDecoder,
+    TracezeroWriterTotalsRequestDecoder, UnregisterDataSourceRequestDecoder,
+    UnregisterTraceWriterRequestDecoder, UpdateDataSourceRequestDecoder,
 };
 
 /// What a producer asks for.
@@ -54,6 +57,8 @@ pub enum Request<'a> {
     Sync,
     /// Replaces the descriptor of a data source; `None` if the request has none.
     UpdateDataSource(Option<DataSourceDescriptor>),
+    /// Tells what became of the packets of writers.
+    WriterTotals(Vec<WriterTotals>),
 }
 
 /// What a producer says first.
@@ -71,6 +76,8 @@ pub struct ReceivedIntroduction<'a> {
     pub may_be_scraped: bool,
     /// The name and version of the producer's library.
     pub sdk_version: &'a str,
+    /// True if the producer is one of tracezero, and configurations can change while they are used.
+    pub takes_changes: bool,
 }
 
 /// A writer and its buffer.
@@ -142,6 +149,14 @@ impl<'a> Request<'a> {
                 }
             }
             Method::Sync => Self::Sync,
+            Method::TracezeroWriterTotals => {
+                let request = TracezeroWriterTotalsRequestDecoder::new(args);
+                let mut totals = Vec::new();
+                for writer in request.writers() {
+                    totals.extend(writer_totals(&writer?)?);
+                }
+                Self::WriterTotals(totals)
+            }
         })
     }
 }
@@ -159,6 +174,7 @@ impl<'a> ReceivedIntroduction<'a> {
             provides_memory: request.producer_provided_shmem()?.unwrap_or_default(),
             may_be_scraped: scraping != Some(ProducerSmbScrapingMode::SMB_SCRAPING_DISABLED),
             sdk_version: request.sdk_version()?.unwrap_or_default(),
+            takes_changes: request.tracezero_takes_changes()?.unwrap_or_default(),
         })
     }
 }
@@ -172,6 +188,34 @@ fn writer_id(number: Option<u32>) -> Option<WriterId> {
 /// Returns the id of a buffer, unless no buffer can have it.
 fn buffer_id(number: Option<u32>) -> Option<BufferId> {
     u16::try_from(number?).ok().map(BufferId)
+}
+
+/// Returns the counts of a writer, unless nothing can have its numbers.
+fn writer_totals(writer: &WriterDecoder<'_>) -> Result<Option<WriterTotals>, DecodeError> {
+    /// More packets than a writer can write. So sums of counts do not overflow.
+    const PACKETS_MAX: u64 = 1 << 48;
+    let count = |count: Option<u64>| count.unwrap_or_default().min(PACKETS_MAX);
+    let writer_id = match writer.writer_id()? {
+        None | Some(0) => None,
+        number => match writer_id(number) {
+            None => return Ok(None),
+            id => id,
+        },
+    };
+    let Some(target_buffer) = buffer_id(writer.target_buffer()?) else {
+        return Ok(None);
+    };
+    let mut counts = PacketCounts::default();
+    counts.packets_empty = count(writer.packets_empty()?);
+    counts.packets_begun = count(writer.packets_begun()?).max(counts.packets_empty);
+    counts.packets_dropped = count(writer.packets_dropped()?);
+    counts.drop_episodes = count(writer.drop_episodes()?);
+    Ok(Some(WriterTotals {
+        writer_id,
+        target_buffer,
+        thread_name: writer.thread_name()?.map(str::to_owned),
+        counts,
+    }))
 }
 
 fn described(
@@ -414,6 +458,18 @@ pub fn clear_incremental_state(instances: &[InstanceId]) -> Vec<u8> {
     })
 }
 
+/// Encodes the command to change the configuration of an instance, for producers that
+/// [take changes](ReceivedIntroduction::takes_changes). `config` is an encoded `DataSourceConfig`.
+#[must_use]
+pub fn change(instance: InstanceId, config: &[u8]) -> Vec<u8> {
+    command(|out| {
+        out.tracezero_change_data_source(|out| {
+            out.set_instance_id(instance.0);
+            out.config(|out| out.as_message_mut().append_raw(config));
+        });
+    })
+}
+
 fn command(write: impl FnOnce(&mut GetAsyncCommandResponse<'_>)) -> Vec<u8> {
     encoded::<GetAsyncCommandResponse<'_>>(write)
 }
@@ -439,7 +495,7 @@ mod tests {
             page_size_bytes: 4096,
             sdk_version: "v".to_owned(),
         };
-        let args = initialize_connection(&introduction);
+        let args = initialize_connection(&introduction, true);
         let Request::InitializeConnection(received) = decode(Method::InitializeConnection, &args)
         else {
             panic!("no introduction");
@@ -451,6 +507,7 @@ mod tests {
             provides_memory: false,
             may_be_scraped: true,
             sdk_version: "v",
+            takes_changes: true,
         };
         assert_eq!(received, expected);
 
@@ -607,6 +664,57 @@ mod tests {
     }
 
     #[test]
+    fn counts_of_writers_are_decoded_as_producers_encode_them() {
+        let totals = |writer_id: u16| {
+            let mut counts = PacketCounts::default();
+            counts.packets_begun = 4;
+            counts.packets_empty = 3;
+            counts.packets_dropped = 2;
+            counts.drop_episodes = 1;
+            WriterTotals {
+                writer_id: (writer_id > 0).then_some(WriterId(writer_id)),
+                target_buffer: BufferId(7),
+                thread_name: Some("thread".to_owned()),
+                counts,
+            }
+        };
+        let all: Vec<WriterTotals> = (0..2000).map(totals).collect();
+        let (mut received, mut requests) = (Vec::new(), 0);
+        super::super::writer_totals(&all, |args| {
+            let Request::WriterTotals(some) = decode(Method::TracezeroWriterTotals, args) else {
+                panic!("no counts");
+            };
+            received.extend(some);
+            requests += 1;
+        });
+        assert_eq!((received, requests), (all, 3));
+    }
+
+    #[test]
+    fn counts_that_no_writer_can_have_are_limited() {
+        let args = encoded::<crate::protos::TracezeroWriterTotalsRequest<'_>>(|out| {
+            for writer_id in [1, 0x8000] {
+                out.add_writers(|out| {
+                    out.set_writer_id(writer_id);
+                    out.set_target_buffer(1);
+                    out.set_packets_empty(u64::MAX);
+                });
+            }
+        });
+        let Request::WriterTotals(totals) = decode(Method::TracezeroWriterTotals, &args) else {
+            panic!("no counts");
+        };
+        let [writer] = &totals[..] else {
+            panic!("{totals:?}");
+        };
+        let counts = &writer.counts;
+        assert_eq!(
+            (counts.packets_begun, counts.packets_empty),
+            (1 << 48, 1 << 48)
+        );
+    }
+
+    #[test]
     fn commands_are_decoded_as_the_daemon_encodes_them() {
         let config = b"\x0a\x02ds\x10\x05";
         let instances = [InstanceId(1), InstanceId(300)];
@@ -632,6 +740,10 @@ mod tests {
                     instances: instances.to_vec(),
                     flags,
                 },
+            ),
+            (
+                change(InstanceId(9), config),
+                Command::Change(InstanceId(9), config),
             ),
             (
                 clear_incremental_state(&instances),

@@ -6,7 +6,7 @@ use std::fmt;
 use protozero::{DecodeError, HeapBuffered, Writer};
 use tracezero_core::commit::{ChunkToMove, Patch};
 use tracezero_core::coordination::{
-    BufferExhaustedPolicy, DataSourceDescriptor as Descriptor, FlushFlags,
+    BufferExhaustedPolicy, DataSourceDescriptor as Descriptor, FlushFlags, WriterTotals,
 };
 use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
 use tracezero_core::protos::DataSourceConfigDecoder;
@@ -20,15 +20,16 @@ use crate::protos::{
     GetAsyncCommandResponseDecoder, InitializeConnectionRequest,
     InitializeConnectionResponseDecoder, NotifyDataSourceStartedRequest,
     NotifyDataSourceStoppedRequest, RegisterDataSourceRequest, RegisterTraceWriterRequest,
-    UnregisterDataSourceRequest, UnregisterTraceWriterRequest, UpdateDataSourceRequest,
+    TracezeroWriterTotalsRequest, UnregisterDataSourceRequest, UnregisterTraceWriterRequest,
+    UpdateDataSourceRequest,
 };
 use crate::wire::BoundService;
 
 mod daemon_side;
 
 pub use self::daemon_side::{
-    Commit, InitializeReply, ReceivedIntroduction, Request, TraceWriter, clear_incremental_state,
-    flush, initialized, set_up, set_up_tracing, start, stop,
+    Commit, InitializeReply, ReceivedIntroduction, Request, TraceWriter, change,
+    clear_incremental_state, flush, initialized, set_up, set_up_tracing, start, stop,
 };
 
 /// The name of the service.
@@ -40,6 +41,9 @@ const COMMIT_BYTES: usize = 100 * 1024;
 
 /// The size of a chunk's header, in bytes.
 const CHUNK_HEADER_BYTES: usize = 8;
+
+/// The maximum size of a thread's name, in bytes. The kernel's names are shorter.
+const THREAD_NAME_MAX_BYTES: usize = 64;
 
 /// The most patches in one entry of a commit: daemons apply no more.
 const PATCHES_MAX: usize = 1024;
@@ -61,11 +65,13 @@ pub enum Method {
     ActivateTriggers,
     Sync,
     UpdateDataSource,
+    /// Tracezero's own: only its daemons have this method.
+    TracezeroWriterTotals,
 }
 
 impl Method {
     /// All methods, in the order of the numbers that Perfetto's daemon gives them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::InitializeConnection,
         Self::RegisterDataSource,
         Self::UnregisterDataSource,
@@ -78,6 +84,7 @@ impl Method {
         Self::ActivateTriggers,
         Self::Sync,
         Self::UpdateDataSource,
+        Self::TracezeroWriterTotals,
     ];
 
     /// The methods without which a producer cannot record.
@@ -104,6 +111,7 @@ impl Method {
             Self::ActivateTriggers => "ActivateTriggers",
             Self::Sync => "Sync",
             Self::UpdateDataSource => "UpdateDataSource",
+            Self::TracezeroWriterTotals => "TracezeroWriterTotals",
         }
     }
 
@@ -168,6 +176,12 @@ impl Methods {
         self.service_id
     }
 
+    /// Returns true if the daemon is one of tracezero.
+    #[must_use]
+    pub fn are_of_tracezero(&self) -> bool {
+        self.id(Method::TracezeroWriterTotals).is_some()
+    }
+
     /// Returns the number of a method; `None` if the daemon does not have it.
     #[must_use]
     pub fn id(&self, method: Method) -> Option<u32> {
@@ -195,9 +209,10 @@ fn encoded<M: Writer>(write: impl FnOnce(&mut M::At<'_>)) -> Vec<u8> {
     buffer.to_vec()
 }
 
-/// Encodes [`Method::InitializeConnection`]. The daemon may read chunks that are not complete.
+/// Encodes [`Method::InitializeConnection`]. The daemon may read chunks that are not complete. If it is
+/// one of tracezero, it may also change configurations.
 #[must_use]
-pub fn initialize_connection(introduction: &Introduction) -> Vec<u8> {
+pub fn initialize_connection(introduction: &Introduction, is_of_tracezero: bool) -> Vec<u8> {
     encoded::<InitializeConnectionRequest<'_>>(|out| {
         if introduction.page_size_bytes > 0 {
             out.set_shared_memory_page_size_hint_bytes(introduction.page_size_bytes);
@@ -208,6 +223,9 @@ pub fn initialize_connection(introduction: &Introduction) -> Vec<u8> {
         out.set_producer_name(&introduction.producer_name);
         out.set_smb_scraping_mode(ProducerSmbScrapingMode::SMB_SCRAPING_ENABLED);
         out.set_sdk_version(&introduction.sdk_version);
+        if is_of_tracezero {
+            out.set_tracezero_takes_changes(true);
+        }
     })
 }
 
@@ -311,6 +329,35 @@ pub fn activate_triggers(names: &[String]) -> Vec<u8> {
             out.add_trigger_names(name);
         }
     })
+}
+
+/// Encodes [`Method::TracezeroWriterTotals`]. Calls `each` with the requests: none, or several if there
+/// are too many writers for a frame.
+pub fn writer_totals(totals: &[WriterTotals], mut each: impl FnMut(&[u8])) {
+    /// The largest size of an encoded writer, whose thread's name is cut.
+    const WRITER_BYTES: usize = 64 + THREAD_NAME_MAX_BYTES;
+    for totals in totals.chunks(COMMIT_BYTES / WRITER_BYTES) {
+        each(&encoded::<TracezeroWriterTotalsRequest<'_>>(|out| {
+            for writer in totals {
+                write_totals(writer, out);
+            }
+        }));
+    }
+}
+
+fn write_totals(writer: &WriterTotals, out: &mut TracezeroWriterTotalsRequest<'_>) {
+    out.add_writers(|out| {
+        out.set_writer_id(writer.writer_id.map_or(0, |id| id.0.into()));
+        out.set_target_buffer(writer.target_buffer.0.into());
+        if let Some(name) = &writer.thread_name {
+            out.set_thread_name(&name[..name.floor_char_boundary(THREAD_NAME_MAX_BYTES)]);
+        }
+        let counts = &writer.counts;
+        out.set_packets_begun(counts.packets_begun);
+        out.set_packets_empty(counts.packets_empty);
+        out.set_packets_dropped(counts.packets_dropped);
+        out.set_drop_episodes(counts.drop_episodes);
+    });
 }
 
 /// Encodes [`Method::CommitData`] that finishes a flush.
@@ -454,6 +501,8 @@ pub enum Command<'a> {
     },
     /// Let later packets of these instances depend on no earlier ones.
     ClearIncrementalState(Vec<InstanceId>),
+    /// Change the configuration of an instance: the bytes are an encoded `DataSourceConfig`.
+    Change(InstanceId, &'a [u8]),
     /// A command that this version does not know.
     Unknown,
 }
@@ -524,6 +573,11 @@ impl<'a> Command<'a> {
             },
             Some(Cmd::ClearIncrementalState(clear)) => {
                 Self::ClearIncrementalState(instances(clear.data_source_ids())?)
+            }
+            Some(Cmd::TracezeroChangeDataSource(change)) => {
+                let config = change.config()?;
+                let bytes = config.map_or(&[][..], |config| config.as_decoder().bytes());
+                Self::Change(id(change.instance_id()?), bytes)
             }
             None => Self::Unknown,
         })

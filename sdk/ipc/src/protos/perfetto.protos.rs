@@ -351,6 +351,11 @@ impl<'w> InitializeConnectionRequest<'w> {
     pub const PRODUCER_PROVIDED_SHMEM_FIELD_NUMBER: u32 = 6;
     /// Number of field `sdk_version`.
     pub const SDK_VERSION_FIELD_NUMBER: u32 = 8;
+    /// Number of field `tracezero_takes_changes`.
+    ///
+    /// What follows is tracezero's own. A producer sends it to a daemon that has the method
+    /// `TracezeroWriterTotals`, and so is one of tracezero.
+    pub const TRACEZERO_TAKES_CHANGES_FIELD_NUMBER: u32 = 1_990;
     /// Appends field `shared_memory_page_size_hint_bytes` (1, uint32).
     #[inline]
     pub fn set_shared_memory_page_size_hint_bytes(&mut self, value: u32) -> &mut Self {
@@ -390,6 +395,15 @@ impl<'w> InitializeConnectionRequest<'w> {
         self.message.append_string::<8>(value);
         self
     }
+    /// Appends field `tracezero_takes_changes` (1990, bool).
+    ///
+    /// What follows is tracezero's own. A producer sends it to a daemon that has the method
+    /// `TracezeroWriterTotals`, and so is one of tracezero.
+    #[inline]
+    pub fn set_tracezero_takes_changes(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<1_990>(value);
+        self
+    }
     /// Returns the untyped message, for unknown fields.
     #[inline]
     pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
@@ -412,7 +426,7 @@ impl ::protozero::Writer for InitializeConnectionRequest<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct InitializeConnectionRequestDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 6>,
+    message: ::protozero::IndexedMessage<'a, 7>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> InitializeConnectionRequestDecoder<'a> {
@@ -427,10 +441,11 @@ impl<'a> InitializeConnectionRequestDecoder<'a> {
             4 => 3,
             6 => 4,
             8 => 5,
-            _ => 6,
+            1_990 => 6,
+            _ => 7,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 6, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 7, slot_of),
         }
     }
     /// Returns the last value of field `shared_memory_page_size_hint_bytes` (1, uint32).
@@ -512,6 +527,20 @@ impl<'a> InitializeConnectionRequestDecoder<'a> {
     > {
         self.message.last::<::protozero::types::Str>(5)
     }
+    /// Returns the last value of field `tracezero_takes_changes` (1990, bool).
+    ///
+    /// What follows is tracezero's own. A producer sends it to a daemon that has the method
+    /// `TracezeroWriterTotals`, and so is one of tracezero.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn tracezero_takes_changes(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(6)
+    }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]
     #[must_use]
@@ -523,6 +552,100 @@ impl<'a> InitializeConnectionRequestDecoder<'a> {
     #[must_use]
     pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
         self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.TracezeroWriterTotalsRequest`.
+///
+/// Counts of the packets of writers. They replace earlier counts of the same writer and buffer.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct TracezeroWriterTotalsRequest<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> TracezeroWriterTotalsRequest<'w> {
+    /// Number of field `writers`.
+    pub const WRITERS_FIELD_NUMBER: u32 = 1;
+    /// Appends one element of field `writers` (1, repeated `perfetto.protos.TracezeroWriterTotalsRequest.Writer`).
+    #[inline]
+    pub fn add_writers<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(
+            &mut tracezero_writer_totals_request::Writer<'_>,
+        ) -> R,
+    ) -> R {
+        write(&mut self.begin_writers())
+    }
+    /// Begins one element of field `writers` (1, repeated `perfetto.protos.TracezeroWriterTotalsRequest.Writer`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_writers(&mut self) -> tracezero_writer_totals_request::Writer<'_> {
+        <tracezero_writer_totals_request::Writer<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for TracezeroWriterTotalsRequest<'_> {
+    type At<'w> = TracezeroWriterTotalsRequest<'w>;
+    const NAME: &'static str = "perfetto.protos.TracezeroWriterTotalsRequest";
+    #[inline]
+    fn from_message(
+        message: ::protozero::Message<'_>,
+    ) -> TracezeroWriterTotalsRequest<'_> {
+        TracezeroWriterTotalsRequest {
+            message,
+        }
+    }
+}
+/// Decoder of `perfetto.protos.TracezeroWriterTotalsRequest`.
+///
+/// Counts of the packets of writers. They replace earlier counts of the same writer and buffer.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct TracezeroWriterTotalsRequestDecoder<'a> {
+    decoder: ::protozero::Decoder<'a>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> TracezeroWriterTotalsRequestDecoder<'a> {
+    /// Creates a decoder. Each accessor reads the whole message.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            decoder: ::protozero::Decoder::new(bytes),
+        }
+    }
+    /// Returns the elements of field `writers` (1, repeated `perfetto.protos.TracezeroWriterTotalsRequest.Writer`). An error ends the iterator.
+    #[inline]
+    pub fn writers(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<
+            tracezero_writer_totals_request::WriterDecoder<'a>,
+            ::protozero::DecodeError,
+        >,
+    > + use<'a> {
+        self.decoder
+            .repeated::<::protozero::types::Bytes>(1)
+            .map(|value| value.map(tracezero_writer_totals_request::WriterDecoder::new))
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        &self.decoder
     }
 }
 /// Writer of `perfetto.protos.InitializeConnectionResponse`.
@@ -1329,6 +1452,8 @@ impl<'w> GetAsyncCommandResponse<'w> {
     pub const SETUP_DATA_SOURCE_FIELD_NUMBER: u32 = 6;
     /// Number of field `clear_incremental_state`.
     pub const CLEAR_INCREMENTAL_STATE_FIELD_NUMBER: u32 = 7;
+    /// Number of field `tracezero_change_data_source`.
+    pub const TRACEZERO_CHANGE_DATA_SOURCE_FIELD_NUMBER: u32 = 1_990;
     /// Appends field `start_data_source` (1, `perfetto.protos.GetAsyncCommandResponse.StartDataSource`), a member of oneof `cmd`.
     #[inline]
     pub fn start_data_source<R>(
@@ -1451,6 +1576,27 @@ impl<'w> GetAsyncCommandResponse<'w> {
             '_,
         > as ::protozero::Writer>::from_message(self.message.begin_nested::<7>())
     }
+    /// Appends field `tracezero_change_data_source` (1990, `perfetto.protos.GetAsyncCommandResponse.TracezeroChangeDataSource`), a member of oneof `cmd`.
+    #[inline]
+    pub fn tracezero_change_data_source<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(
+            &mut get_async_command_response::TracezeroChangeDataSource<'_>,
+        ) -> R,
+    ) -> R {
+        write(&mut self.begin_tracezero_change_data_source())
+    }
+    /// Begins field `tracezero_change_data_source` (1990, `perfetto.protos.GetAsyncCommandResponse.TracezeroChangeDataSource`), a member of oneof `cmd`.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_tracezero_change_data_source(
+        &mut self,
+    ) -> get_async_command_response::TracezeroChangeDataSource<'_> {
+        <get_async_command_response::TracezeroChangeDataSource<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<1_990>())
+    }
     /// Returns the untyped message, for unknown fields.
     #[inline]
     pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
@@ -1469,7 +1615,7 @@ impl ::protozero::Writer for GetAsyncCommandResponse<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct GetAsyncCommandResponseDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 6>,
+    message: ::protozero::IndexedMessage<'a, 7>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> GetAsyncCommandResponseDecoder<'a> {
@@ -1484,10 +1630,11 @@ impl<'a> GetAsyncCommandResponseDecoder<'a> {
             5 => 3,
             6 => 4,
             7 => 5,
-            _ => 6,
+            1_990 => 6,
+            _ => 7,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 6, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 7, slot_of),
         }
     }
     /// Returns the last value of field `start_data_source` (1, `perfetto.protos.GetAsyncCommandResponse.StartDataSource`), a member of oneof `cmd`. Other members are ignored.
@@ -1596,6 +1743,29 @@ impl<'a> GetAsyncCommandResponseDecoder<'a> {
                 value.map(get_async_command_response::ClearIncrementalStateDecoder::new)
             })
     }
+    /// Returns the last value of field `tracezero_change_data_source` (1990, `perfetto.protos.GetAsyncCommandResponse.TracezeroChangeDataSource`), a member of oneof `cmd`. Other members are ignored.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn tracezero_change_data_source(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<
+            get_async_command_response::TracezeroChangeDataSourceDecoder<'a>,
+        >,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Bytes>(6)
+            .map(|value| {
+                value
+                    .map(
+                        get_async_command_response::TracezeroChangeDataSourceDecoder::new,
+                    )
+            })
+    }
     /// Returns the member of oneof `cmd` that was written last.
     ///
     /// # Errors
@@ -1610,7 +1780,7 @@ impl<'a> GetAsyncCommandResponseDecoder<'a> {
     > {
         let ::core::option::Option::Some(field) = self
             .message
-            .last_of([0, 1, 2, 3, 4, 5])? else {
+            .last_of([0, 1, 2, 3, 4, 5, 6])? else {
             return ::core::result::Result::Ok(::core::option::Option::None);
         };
         ::core::result::Result::Ok(
@@ -1664,6 +1834,15 @@ impl<'a> GetAsyncCommandResponseDecoder<'a> {
                     7 => {
                         get_async_command_response::Cmd::ClearIncrementalState(
                             get_async_command_response::ClearIncrementalStateDecoder::new(
+                                <::protozero::types::Bytes as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            ),
+                        )
+                    }
+                    1_990 => {
+                        get_async_command_response::Cmd::TracezeroChangeDataSource(
+                            get_async_command_response::TracezeroChangeDataSourceDecoder::new(
                                 <::protozero::types::Bytes as ::protozero::types::FieldType>::from_field(
                                     field,
                                 )?,
@@ -5244,6 +5423,227 @@ pub mod initialize_connection_request {
         }
     }
 }
+/// Types nested in `perfetto.protos.TracezeroWriterTotalsRequest`.
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub mod tracezero_writer_totals_request {
+    /// Writer of `perfetto.protos.TracezeroWriterTotalsRequest.Writer`.
+    #[derive(Debug)]
+    pub struct Writer<'w> {
+        message: ::protozero::Message<'w>,
+    }
+    impl<'w> Writer<'w> {
+        /// Number of field `writer_id`.
+        ///
+        /// 0 for writers that got no id, and dropped all packets.
+        pub const WRITER_ID_FIELD_NUMBER: u32 = 1;
+        /// Number of field `target_buffer`.
+        pub const TARGET_BUFFER_FIELD_NUMBER: u32 = 2;
+        /// Number of field `thread_name`.
+        pub const THREAD_NAME_FIELD_NUMBER: u32 = 3;
+        /// Number of field `packets_begun`.
+        pub const PACKETS_BEGUN_FIELD_NUMBER: u32 = 4;
+        /// Number of field `packets_empty`.
+        pub const PACKETS_EMPTY_FIELD_NUMBER: u32 = 5;
+        /// Number of field `packets_dropped`.
+        pub const PACKETS_DROPPED_FIELD_NUMBER: u32 = 6;
+        /// Number of field `drop_episodes`.
+        pub const DROP_EPISODES_FIELD_NUMBER: u32 = 7;
+        /// Appends field `writer_id` (1, uint32).
+        ///
+        /// 0 for writers that got no id, and dropped all packets.
+        #[inline]
+        pub fn set_writer_id(&mut self, value: u32) -> &mut Self {
+            self.message.append_uint32::<1>(value);
+            self
+        }
+        /// Appends field `target_buffer` (2, uint32).
+        #[inline]
+        pub fn set_target_buffer(&mut self, value: u32) -> &mut Self {
+            self.message.append_uint32::<2>(value);
+            self
+        }
+        /// Appends field `thread_name` (3, string).
+        #[inline]
+        pub fn set_thread_name(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<3>(value);
+            self
+        }
+        /// Appends field `packets_begun` (4, uint64).
+        #[inline]
+        pub fn set_packets_begun(&mut self, value: u64) -> &mut Self {
+            self.message.append_uint64::<4>(value);
+            self
+        }
+        /// Appends field `packets_empty` (5, uint64).
+        #[inline]
+        pub fn set_packets_empty(&mut self, value: u64) -> &mut Self {
+            self.message.append_uint64::<5>(value);
+            self
+        }
+        /// Appends field `packets_dropped` (6, uint64).
+        #[inline]
+        pub fn set_packets_dropped(&mut self, value: u64) -> &mut Self {
+            self.message.append_uint64::<6>(value);
+            self
+        }
+        /// Appends field `drop_episodes` (7, uint64).
+        #[inline]
+        pub fn set_drop_episodes(&mut self, value: u64) -> &mut Self {
+            self.message.append_uint64::<7>(value);
+            self
+        }
+        /// Returns the untyped message, for unknown fields.
+        #[inline]
+        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+            &mut self.message
+        }
+    }
+    impl ::protozero::Writer for Writer<'_> {
+        type At<'w> = Writer<'w>;
+        const NAME: &'static str = "perfetto.protos.TracezeroWriterTotalsRequest.Writer";
+        #[inline]
+        fn from_message(message: ::protozero::Message<'_>) -> Writer<'_> {
+            Writer { message }
+        }
+    }
+    /// Decoder of `perfetto.protos.TracezeroWriterTotalsRequest.Writer`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct WriterDecoder<'a> {
+        message: ::protozero::IndexedMessage<'a, 7>,
+    }
+    impl<'a> WriterDecoder<'a> {
+        /// Creates a decoder, and reads the message once to find its fields.
+        #[inline]
+        #[must_use]
+        pub fn new(bytes: &'a [u8]) -> Self {
+            let slot_of = |number| match number {
+                1 => 0,
+                2 => 1,
+                3 => 2,
+                4 => 3,
+                5 => 4,
+                6 => 5,
+                7 => 6,
+                _ => 7,
+            };
+            Self {
+                message: ::protozero::IndexedMessage::new(bytes, 7, slot_of),
+            }
+        }
+        /// Returns the last value of field `writer_id` (1, uint32).
+        ///
+        /// 0 for writers that got no id, and dropped all packets.
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn writer_id(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint32>(0)
+        }
+        /// Returns the last value of field `target_buffer` (2, uint32).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn target_buffer(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint32>(1)
+        }
+        /// Returns the last value of field `thread_name` (3, string).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn thread_name(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(2)
+        }
+        /// Returns the last value of field `packets_begun` (4, uint64).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn packets_begun(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u64>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint64>(3)
+        }
+        /// Returns the last value of field `packets_empty` (5, uint64).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn packets_empty(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u64>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint64>(4)
+        }
+        /// Returns the last value of field `packets_dropped` (6, uint64).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn packets_dropped(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u64>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint64>(5)
+        }
+        /// Returns the last value of field `drop_episodes` (7, uint64).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn drop_episodes(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u64>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint64>(6)
+        }
+        /// Iterates over all fields in the order of the bytes, also unknown ones.
+        #[inline]
+        #[must_use]
+        pub fn fields(&self) -> ::protozero::Fields<'a> {
+            self.as_decoder().fields()
+        }
+        /// Returns the untyped decoder, for unknown fields.
+        #[inline]
+        #[must_use]
+        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+            self.message.decoder()
+        }
+    }
+}
 /// Types nested in `perfetto.protos.GetAsyncCommandResponse`.
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub mod get_async_command_response {
@@ -5807,6 +6207,133 @@ pub mod get_async_command_response {
             &self.decoder
         }
     }
+    /// Writer of `perfetto.protos.GetAsyncCommandResponse.TracezeroChangeDataSource`.
+    ///
+    /// Tracezero's own: the fields of the configuration from number 100 on replace those of the instance.
+    /// Sent only to producers that take changes.
+    #[derive(Debug)]
+    pub struct TracezeroChangeDataSource<'w> {
+        message: ::protozero::Message<'w>,
+    }
+    impl<'w> TracezeroChangeDataSource<'w> {
+        /// Number of field `instance_id`.
+        pub const INSTANCE_ID_FIELD_NUMBER: u32 = 1;
+        /// Number of field `config`.
+        pub const CONFIG_FIELD_NUMBER: u32 = 2;
+        /// Appends field `instance_id` (1, uint64).
+        #[inline]
+        pub fn set_instance_id(&mut self, value: u64) -> &mut Self {
+            self.message.append_uint64::<1>(value);
+            self
+        }
+        /// Appends field `config` (2, `perfetto.protos.DataSourceConfig`).
+        #[inline]
+        pub fn config<R>(
+            &mut self,
+            write: impl ::core::ops::FnOnce(
+                &mut ::tracezero_core::protos::DataSourceConfig<'_>,
+            ) -> R,
+        ) -> R {
+            write(&mut self.begin_config())
+        }
+        /// Begins field `config` (2, `perfetto.protos.DataSourceConfig`).
+        ///
+        /// The message ends when the returned writer is dropped.
+        #[inline]
+        pub fn begin_config(
+            &mut self,
+        ) -> ::tracezero_core::protos::DataSourceConfig<'_> {
+            <::tracezero_core::protos::DataSourceConfig<
+                '_,
+            > as ::protozero::Writer>::from_message(self.message.begin_nested::<2>())
+        }
+        /// Returns the untyped message, for unknown fields.
+        #[inline]
+        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+            &mut self.message
+        }
+    }
+    impl ::protozero::Writer for TracezeroChangeDataSource<'_> {
+        type At<'w> = TracezeroChangeDataSource<'w>;
+        const NAME: &'static str = "perfetto.protos.GetAsyncCommandResponse.TracezeroChangeDataSource";
+        #[inline]
+        fn from_message(
+            message: ::protozero::Message<'_>,
+        ) -> TracezeroChangeDataSource<'_> {
+            TracezeroChangeDataSource {
+                message,
+            }
+        }
+    }
+    /// Decoder of `perfetto.protos.GetAsyncCommandResponse.TracezeroChangeDataSource`.
+    ///
+    /// Tracezero's own: the fields of the configuration from number 100 on replace those of the instance.
+    /// Sent only to producers that take changes.
+    #[derive(Clone, Copy, Debug)]
+    pub struct TracezeroChangeDataSourceDecoder<'a> {
+        message: ::protozero::IndexedMessage<'a, 2>,
+    }
+    impl<'a> TracezeroChangeDataSourceDecoder<'a> {
+        /// Creates a decoder, and reads the message once to find its fields.
+        #[inline]
+        #[must_use]
+        pub fn new(bytes: &'a [u8]) -> Self {
+            let slot_of = |number| match number {
+                1 => 0,
+                2 => 1,
+                _ => 2,
+            };
+            Self {
+                message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+            }
+        }
+        /// Returns the last value of field `instance_id` (1, uint64).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn instance_id(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u64>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint64>(0)
+        }
+        /// Returns the last value of field `config` (2, `perfetto.protos.DataSourceConfig`).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn config(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<
+                ::tracezero_core::protos::DataSourceConfigDecoder<'a>,
+            >,
+            ::protozero::DecodeError,
+        > {
+            self.message
+                .last::<::protozero::types::Bytes>(1)
+                .map(|value| {
+                    value.map(::tracezero_core::protos::DataSourceConfigDecoder::new)
+                })
+        }
+        /// Iterates over all fields in the order of the bytes, also unknown ones.
+        #[inline]
+        #[must_use]
+        pub fn fields(&self) -> ::protozero::Fields<'a> {
+            self.as_decoder().fields()
+        }
+        /// Returns the untyped decoder, for unknown fields.
+        #[inline]
+        #[must_use]
+        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+            self.message.decoder()
+        }
+    }
     /// The member of oneof `perfetto.protos.GetAsyncCommandResponse.cmd` that is set.
     #[derive(Clone, Copy, Debug)]
     #[allow(clippy::enum_variant_names)]
@@ -5823,6 +6350,8 @@ pub mod get_async_command_response {
         SetupDataSource(SetupDataSourceDecoder<'a>),
         /// Field `clear_incremental_state` (7, `perfetto.protos.GetAsyncCommandResponse.ClearIncrementalState`).
         ClearIncrementalState(ClearIncrementalStateDecoder<'a>),
+        /// Field `tracezero_change_data_source` (1990, `perfetto.protos.GetAsyncCommandResponse.TracezeroChangeDataSource`).
+        TracezeroChangeDataSource(TracezeroChangeDataSourceDecoder<'a>),
     }
 }
 /// Types nested in `perfetto.protos.CommitDataRequest`.

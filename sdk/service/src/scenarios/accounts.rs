@@ -13,7 +13,8 @@ use crate::{CloneSource, ConnectRequest, Recording, SequenceAccount};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_config::LocalChoices;
 use tracezero_core::coordination::{
-    BufferExhaustedPolicy, DataSourceSetup, FlushFlags, PacketCounts, Producer, WriterTotals,
+    BufferExhaustedPolicy, DataSourceDescriptor, DataSourceSetup, FlushFlags, PacketCounts,
+    Producer, ServiceControl as _, WriterTotals,
 };
 use tracezero_core::ids::{FlushId, InstanceId, WriterId};
 use tracezero_core::shm::{Geometry, shared_memory};
@@ -250,6 +251,15 @@ fn statistics_ask_each_producer_once_for_its_writers() {
         memory,
         Arc::clone(&asked) as _,
     ));
+    let registered = endpoint
+        .as_ref()
+        .unwrap()
+        .register_data_source(DataSourceDescriptor {
+            name: SOURCE.to_owned(),
+            needs_no_flush: true,
+            ..DataSourceDescriptor::default()
+        });
+    assert_eq!(registered, Ok(()));
     let all_buffers = (0..BUFFERS).fold(TraceConfig::empty(), |config, index| {
         config
             .add_buffer(BufferConfig::ring(4))
@@ -284,4 +294,43 @@ fn statistics_ask_each_producer_once_for_its_writers() {
     // A clone keeps the writers that it was made with.
     assert_eq!(asked_for(&clone), (BUFFERS * WRITERS_EACH, 1));
     drop(endpoint);
+    // Their counts stay when the producer has gone.
+    assert_eq!(asked_for(&stats), (BUFFERS * WRITERS_EACH, 0));
+    let in_flight = |account: &SequenceAccount| account.begun == 1 && account.in_flight == 1;
+    assert!(session.stats().sequences.iter().all(in_flight));
+}
+
+#[test]
+fn buffers_keep_counts_of_65536_writers_that_are_gone() {
+    const MAX: usize = 65_536;
+    let world = World::new();
+    let asked = Arc::new(Asked::default());
+    let session = world.session(
+        TraceConfig::empty()
+            .add_buffer(BufferConfig::ring(4))
+            .add_data_source(DataSourceConfig::new(SOURCE)),
+    );
+    let totals = WriterTotals {
+        writer_id: None,
+        target_buffer: world.service.buffers(session.id)[0].id,
+        thread_name: None,
+        counts: PacketCounts::default(),
+    };
+    *asked.writers.lock() = vec![totals; MAX / 2 + 1];
+    for _ in 0..2 {
+        let (_memory, memory) = shared_memory(Geometry::new(4096, 4096).unwrap()).unwrap();
+        let client = ClientIdentity::default();
+        let request = ConnectRequest::new("p", client, memory, Arc::clone(&asked) as _);
+        let endpoint = world.service.connect_producer(request).unwrap();
+        let registered = endpoint.register_data_source(DataSourceDescriptor {
+            name: SOURCE.to_owned(),
+            needs_no_flush: true,
+            ..DataSourceDescriptor::default()
+        });
+        assert_eq!(registered, Ok(()));
+    }
+    assert_eq!(
+        world.service.buffers(session.id)[0].gone_writers().len(),
+        MAX
+    );
 }

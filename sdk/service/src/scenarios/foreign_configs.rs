@@ -184,3 +184,39 @@ fn data_source_of_another_machine_is_not_set_up() {
     world.service.change_config(session.id, Arc::new(recording));
     assert_eq!(producer.calls(), []);
 }
+
+#[test]
+fn changed_fields_of_a_data_source_reach_its_instances() {
+    let world = World::new();
+    let producer = world.producer("producer");
+    producer.register("ds");
+    let recording = |of_source: &[u8]| {
+        let source = encoded(|out| {
+            out.append_bytes::<1>(&encoded(|out| {
+                out.append_string::<1>("ds");
+                out.append_uint32::<9>(1);
+                if !of_source.is_empty() {
+                    out.append_bytes::<200>(of_source);
+                }
+            }));
+        });
+        Recording::foreign(&config(&[source])).unwrap().0
+    };
+    let session = world.session_of(recording(b"first"));
+    producer.calls();
+    let change = |of_source: &[u8]| {
+        let changed = Arc::new(recording(of_source));
+        world.service.change_config(session.id, changed);
+        producer.calls()
+    };
+    let told = |of_source| {
+        let config = encoded(|out| out.append_bytes::<200>(of_source));
+        [Call::Change("ds".to_owned(), config)]
+    };
+    assert_eq!(change(b"first"), []);
+    assert_eq!(change(b"second"), told(b"second"));
+    assert_eq!(change(b"second"), []);
+    assert_eq!(change(b""), []);
+    // Back to what the session began with.
+    assert_eq!(change(b"first"), told(b"first"));
+}
