@@ -46,3 +46,26 @@ echo "--- a large trace"
     "$binaries/tracezero" summary "$folder/many_spans"
     "$binaries/tracezero" check "$folder/many_spans"
 )
+
+echo "--- units of the service manager"
+if command -v systemd-analyze >/dev/null; then
+    units=sdk/tool/systemd
+    mkdir "$folder/machine" "$folder/user" "$folder/root" "$folder/root/etc"
+    # The program of a unit must exist.
+    installed() { sed "s#^ExecStart=[^ ]*#ExecStart=$binaries/tracezero#" "$1" >"$2"; }
+    installed "$units/tracezero-daemon.service" "$folder/machine/tracezero-daemon.service"
+    installed "$units/user/tracezero-daemon.service" "$folder/user/tracezero-daemon.service"
+    {
+        systemd-analyze --man=no verify "$folder/machine/tracezero-daemon.service"
+        XDG_RUNTIME_DIR=$folder systemd-analyze --user --man=no verify "$folder/user/tracezero-daemon.service"
+    } >"$folder/faults" 2>&1 || true
+    # An unknown key is a warning, with status 0.
+    if [ -s "$folder/faults" ]; then
+        cat "$folder/faults" >&2
+        exit 1
+    fi
+    systemd-sysusers --root="$folder/root" "$PWD/$units/tracezero.sysusers.conf"
+    grep -q '^tracezero:' "$folder/root/etc/group"
+else
+    echo "not checked: systemd-analyze is missing"
+fi

@@ -17,5 +17,6 @@ mod process; // runs the tool
 mod recover; // crash files of an aborted process
 mod summary;
 mod traces; // the traces that the tests use
+mod units; // units of the service manager
 mod view;
 mod whole; // recordings that were cut off
