@@ -1,0 +1,74 @@
+//! The end of the daemon.
+
+use std::fs::{self, File};
+
+use crate::consumer::recording;
+use crate::daemon::TestDaemon;
+
+#[test]
+fn sockets_are_removed_and_connections_closed() {
+    let mut daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    let mut consumer = daemon.consumer();
+    consumer.state();
+    assert!(daemon.producers().exists() && daemon.consumers().exists());
+    daemon.stop();
+    assert!(!daemon.producers().exists() && !daemon.consumers().exists());
+    producer.peer.wait_for_end();
+    consumer.peer.wait_for_end();
+}
+
+#[test]
+fn files_are_finished() {
+    /// More than what is written at once.
+    const PACKETS: u64 = 2000;
+    for _ in 0..5 {
+        let mut daemon = TestDaemon::start();
+        let mut producer = daemon.producer("p");
+        producer.register("ds");
+        let mut sessions = Vec::new();
+        for name in ["a", "b"] {
+            let path = daemon.folder.file(name);
+            let mut consumer = daemon.consumer();
+            let config = "buffers { size_kb: 16384 } write_into_file: true \
+                          file_write_period_ms: 100000 data_sources { config { name: 'ds' } }";
+            let enabled = consumer.enable_with(config, File::create_new(&path).unwrap());
+            let instance = producer.started();
+            for number in 0..PACKETS {
+                producer.write(&instance, number);
+                if number % 32 == 31 {
+                    producer.sync();
+                }
+            }
+            producer.sync();
+            sessions.push((consumer, enabled, path));
+        }
+        daemon.stopper.stop();
+        // Data sources are asked for what they hold.
+        producer.answer_flush();
+        producer.answer_flush();
+        daemon.stop();
+        for (mut consumer, enabled, path) in sessions {
+            let bytes = fs::read(&path).unwrap();
+            assert!(support::is_whole(&bytes));
+            assert_eq!(support::numbers(&bytes), Vec::from_iter(0..PACKETS));
+            // The consumer is told before the connection closes.
+            assert_eq!(consumer.ended(enabled), None);
+        }
+    }
+}
+
+#[test]
+fn sessions_that_are_read_end_and_their_consumers_are_told() {
+    let mut daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register("ds");
+    let mut consumer = daemon.consumer();
+    let enabled = consumer.enable(&recording("ds"));
+    let instance = producer.started();
+    daemon.stopper.stop();
+    producer.answer_flush();
+    producer.expect_stop(&instance);
+    assert_eq!(consumer.ended(enabled), None);
+    daemon.stop();
+}

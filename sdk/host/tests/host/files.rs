@@ -1,0 +1,185 @@
+//! Sessions that write files.
+
+use std::fs::{self, File};
+
+use tracezero_ipc::consumer_port::requests::Request;
+
+use crate::consumer::recording;
+use crate::daemon::TestDaemon;
+
+fn into_file(more: &str) -> String {
+    format!("{} write_into_file: true {more}", recording("ds"))
+}
+
+/// Returns the number of descriptors of this process that are open for a file of the test.
+fn open_files(daemon: &TestDaemon, name: &str) -> usize {
+    let path = daemon.folder.file(name);
+    let links = fs::read_dir("/proc/self/fd").unwrap();
+    let targets = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
+    targets.filter(|target| *target == path).count()
+}
+
+#[test]
+fn the_file_is_complete_when_the_session_has_ended() {
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register("ds");
+    for round in 0..10 {
+        let mut consumer = daemon.consumer();
+        let trace = daemon.folder.file(format!("trace-{round}"));
+        let file = File::create_new(&trace).unwrap();
+        let enabled = consumer.enable_with(&into_file(""), file);
+        let instance = producer.started();
+        for number in 0..round {
+            producer.write(&instance, number);
+        }
+        producer.sync();
+        consumer.disable();
+        assert_eq!(consumer.ended(enabled), None);
+        let bytes = fs::read(&trace).unwrap();
+        assert!(support::is_whole(&bytes));
+        assert_eq!(support::numbers(&bytes), Vec::from_iter(0..round));
+        producer.expect_stop(&instance);
+        // Nothing can be read besides.
+        assert!(consumer.read().is_empty());
+    }
+}
+
+#[test]
+fn the_daemon_creates_the_file_at_a_path() {
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register("ds");
+    let mut consumer = daemon.consumer();
+    let trace = daemon.folder.file("trace");
+    let config = into_file(&format!("output_path: '{}'", trace.display()));
+    let enabled = consumer.enable(&config);
+    let instance = producer.started();
+    producer.write(&instance, 1);
+    producer.sync();
+    consumer.disable();
+    assert_eq!(consumer.ended(enabled), None);
+    assert_eq!(support::numbers(&fs::read(&trace).unwrap()), [1]);
+    // It never writes over a file, and takes one place for the trace alone.
+    let mut other = daemon.consumer();
+    let reason = other.refused(&config);
+    assert!(reason.contains("exists"), "{reason}");
+    let enabled = other.enable_with(&config, File::open("/dev/null").unwrap());
+    let reason = other.ended(enabled).unwrap();
+    assert!(reason.contains("give one"), "{reason}");
+    assert_eq!(support::numbers(&fs::read(&trace).unwrap()), [1]);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_ends_the_session_with_a_reason() {
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register("ds");
+    let mut consumer = daemon.consumer();
+    let file = File::open(daemon.folder.write("trace", "")).unwrap();
+    let enabled = consumer.enable_with(&into_file("file_write_period_ms: 100"), file);
+    let reason = consumer.ended(enabled).expect("a reason");
+    assert!(reason.contains("descriptor"), "{reason}");
+    daemon.wait_for_log("its file has failed");
+    consumer.call(&Request::FreeBuffers);
+    assert!(daemon.state().sessions.is_empty());
+}
+
+#[test]
+fn a_session_that_waits_to_start_writes_its_file_later() {
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register("ds");
+    let mut consumer = daemon.consumer();
+    let trace = daemon.folder.file("trace");
+    let file = File::create_new(&trace).unwrap();
+    let enabled = consumer.enable_with(&into_file("deferred_start: true"), file);
+    let instance = producer.set_up();
+    assert_eq!(consumer.call(&Request::StartTracing), Some(vec![]));
+    producer.told();
+    producer.write(&instance, 1);
+    producer.sync();
+    consumer.disable();
+    assert_eq!(consumer.ended(enabled), None);
+    assert_eq!(support::numbers(&fs::read(&trace).unwrap()), [1]);
+}
+
+#[test]
+fn the_file_is_closed_when_its_session_is_freed() {
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register("ds");
+    for (index, config) in ["", "deferred_start: true"].iter().enumerate() {
+        for closes in [false, true] {
+            let name = format!("trace-{index}-{closes}");
+            let mut consumer = daemon.consumer();
+            let file = File::create_new(daemon.folder.file(&name)).unwrap();
+            consumer.enable_with(&into_file(config), file);
+            let instance = producer.set_up();
+            assert_eq!(open_files(&daemon, &name), 1, "{name}");
+            if config.is_empty() {
+                producer.told();
+                producer.write(&instance, 1);
+                producer.sync();
+            }
+            if closes {
+                drop(consumer);
+            } else {
+                consumer.call(&Request::FreeBuffers);
+            }
+            support::wait_until(|| open_files(&daemon, &name) == 0);
+            daemon.wait_for_sessions(0);
+            producer.expect_stop(&instance);
+            assert!(support::is_whole(&daemon.folder.read(&name)), "{name}");
+        }
+    }
+}
+
+/// Returns the number of threads of this process that write files.
+fn file_threads() -> usize {
+    let threads = fs::read_dir("/proc/self/task").unwrap();
+    let names =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("comm")).ok());
+    names
+        .filter(|name| name.trim_end() == "tracezero-file")
+        .count()
+}
+
+#[test]
+fn threads_end_with_the_sessions_that_are_freed() {
+    let daemon = TestDaemon::start();
+    for config in ["", "deferred_start: true"] {
+        let mut consumer = daemon.consumer();
+        let file = File::open("/dev/null").unwrap();
+        consumer.enable_with(&into_file(config), file);
+        consumer.call(&Request::FreeBuffers);
+    }
+    // Those of other tests end, too.
+    support::wait_until(|| file_threads() == 0);
+}
+
+#[test]
+fn a_freed_file_says_nothing_about_the_next_session() {
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register("ds");
+    let mut consumer = daemon.consumer();
+    for round in 0..20 {
+        let trace = daemon.folder.file(format!("trace-{round}"));
+        let file = File::create_new(&trace).unwrap();
+        let enabled = consumer.enable_with(&into_file(""), file);
+        let instance = producer.started();
+        producer.write(&instance, round);
+        producer.sync();
+        if round % 2 == 0 {
+            // The thread of this file may still end when the next session has begun.
+            consumer.call(&Request::FreeBuffers);
+        } else {
+            consumer.disable();
+            assert_eq!(consumer.ended(enabled), None);
+            assert_eq!(support::numbers(&fs::read(&trace).unwrap()), [round]);
+            consumer.call(&Request::FreeBuffers);
+        }
+        producer.expect_stop(&instance);
+    }
+}

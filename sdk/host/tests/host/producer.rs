@@ -1,0 +1,252 @@
+//! A producer that writes real chunks.
+
+use protozero::HeapBuffered;
+use tracezero_core::commit::ChunkToMove;
+use tracezero_core::coordination::DataSourceDescriptor;
+use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
+use tracezero_core::protos::TracePacket;
+use tracezero_core::shm::{
+    ChunkFlags, ChunkPlace, NewChunk, PageLayout, ProducerMemory, SharedFd, WritableChunk,
+};
+use tracezero_ipc::producer_port::{
+    self, Command, Introduction, Method, commit_moves, flush_done, initialize_connection,
+    notify_started, notify_stopped, register_data_source,
+};
+
+use crate::peer::Peer;
+
+/// A command of the daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    SetUpTracing,
+    SetUp(Instance),
+    Start(Instance),
+    Stop(InstanceId),
+    Flush(FlushId, Vec<InstanceId>),
+    Clear(Vec<InstanceId>),
+}
+
+/// An instance of a data source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    pub id: InstanceId,
+    pub data_source: String,
+    pub session: u64,
+    pub target: BufferId,
+}
+
+/// A producer that has introduced itself.
+pub struct Producer {
+    pub peer: Peer,
+    commands: u64,
+    pub memory: Option<ProducerMemory>,
+    next_chunk: u32,
+}
+
+impl Producer {
+    /// Introduces a producer, and asks for commands.
+    pub fn new(peer: Peer, name: &str) -> Self {
+        let introduction = Introduction {
+            producer_name: name.to_owned(),
+            ..Introduction::default()
+        };
+        let mut this = Self::introduced(peer, &introduction);
+        this.ask_for_commands();
+        this
+    }
+
+    /// Introduces a producer that does not ask for commands.
+    pub fn introduced(mut peer: Peer, introduction: &Introduction) -> Self {
+        let args = initialize_connection(introduction);
+        let reply = peer.call(Method::InitializeConnection.number(), &args);
+        assert!(reply.is_some(), "the daemon refuses the producer");
+        Self {
+            peer,
+            commands: 0,
+            memory: None,
+            next_chunk: 0,
+        }
+    }
+
+    pub fn ask_for_commands(&mut self) {
+        self.commands = self.peer.invoke(Method::GetAsyncCommand.number(), &[]);
+    }
+
+    /// Registers a data source that needs nothing to start and stop.
+    pub fn register(&mut self, name: &str) {
+        self.register_as(&DataSourceDescriptor {
+            name: name.to_owned(),
+            ..DataSourceDescriptor::default()
+        });
+    }
+
+    pub fn register_as(&mut self, descriptor: &DataSourceDescriptor) {
+        let args = register_data_source(descriptor);
+        self.call(Method::RegisterDataSource, &args);
+    }
+
+    #[track_caller]
+    pub fn call(&mut self, method: Method, args: &[u8]) -> Vec<u8> {
+        let reply = self.peer.call(method.number(), args);
+        reply.expect("the call succeeds")
+    }
+
+    /// Waits until the daemon has handled everything that was sent.
+    #[track_caller]
+    pub fn sync(&mut self) {
+        self.call(Method::Sync, &[]);
+    }
+
+    /// Returns the next command. Attaches memory that comes with it.
+    #[track_caller]
+    pub fn told(&mut self) -> Told {
+        let mut arrived = self.peer.next_for(self.commands);
+        let (reply, has_more) = match arrived.body {
+            crate::peer::ArrivedBody::Reply { reply, has_more } => (reply.unwrap(), has_more),
+            other => panic!("no command: {other:?}"),
+        };
+        assert!(has_more, "commands never end");
+        let instance = |id: InstanceId, config: producer_port::DataSourceConfig<'_>| Instance {
+            id,
+            data_source: config.name.to_owned(),
+            session: config.session,
+            target: config.target_buffer,
+        };
+        match Command::decode(&reply).unwrap() {
+            Command::SetUpTracing { page_size_kib } => {
+                let fd = arrived.descriptor.take().expect("memory comes with it");
+                let shared = SharedFd::attach(fd, page_size_kib as usize * 1024).unwrap();
+                self.memory = Some(ProducerMemory::attach(&shared).unwrap());
+                Told::SetUpTracing
+            }
+            Command::SetUp(id, config) => Told::SetUp(instance(id, config)),
+            Command::Start(id, config) => Told::Start(instance(id, config)),
+            Command::Stop(id) => Told::Stop(id),
+            Command::Flush {
+                flush, instances, ..
+            } => Told::Flush(flush, instances),
+            Command::ClearIncrementalState(instances) => Told::Clear(instances),
+            Command::Unknown => panic!("an unknown command"),
+        }
+    }
+
+    /// Expects the commands that start an instance, with memory if it is the first.
+    #[track_caller]
+    pub fn started(&mut self) -> Instance {
+        let instance = self.set_up();
+        assert_eq!(self.told(), Told::Start(instance.clone()));
+        instance
+    }
+
+    /// Expects the command that sets up an instance, with memory if it is the first.
+    #[track_caller]
+    pub fn set_up(&mut self) -> Instance {
+        if self.memory.is_none() {
+            assert_eq!(self.told(), Told::SetUpTracing);
+        }
+        match self.told() {
+            Told::SetUp(instance) => instance,
+            other => panic!("no set-up: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub fn expect_stop(&mut self, instance: &Instance) {
+        assert_eq!(self.told(), Told::Stop(instance.id));
+    }
+
+    /// Expects a flush.
+    #[track_caller]
+    pub fn expect_flush(&mut self) -> FlushId {
+        match self.told() {
+            Told::Flush(flush, _) => flush,
+            other => panic!("no flush: {other:?}"),
+        }
+    }
+
+    /// Expects a flush, and answers it.
+    #[track_caller]
+    pub fn answer_flush(&mut self) {
+        let flush = self.expect_flush();
+        self.commit(&flush_done(flush));
+    }
+
+    pub fn notify_started(&mut self, instance: &Instance) {
+        self.tell(
+            Method::NotifyDataSourceStarted,
+            &notify_started(instance.id),
+        );
+    }
+
+    pub fn notify_stopped(&mut self, instance: &Instance) {
+        self.tell(
+            Method::NotifyDataSourceStopped,
+            &notify_stopped(instance.id),
+        );
+    }
+
+    /// Calls a method, and does not wait for the reply.
+    pub fn tell(&mut self, method: Method, args: &[u8]) {
+        self.peer.invoke(method.number(), args);
+    }
+
+    pub fn commit(&mut self, args: &[u8]) {
+        self.tell(Method::CommitData, args);
+    }
+
+    /// Begins a chunk of a page.
+    pub fn chunk(&mut self, page_index: u32) -> Option<WritableChunk> {
+        let memory = self.memory.as_ref().expect("memory has come");
+        let header = NewChunk {
+            writer_id: WriterId(1),
+            chunk_id: ChunkId(self.next_chunk),
+            flags: ChunkFlags::NONE,
+        };
+        let chunk = memory.acquire_for_writing(page_index, PageLayout::One, header)?;
+        self.next_chunk += 1;
+        Some(chunk)
+    }
+
+    /// Writes a packet with this number, and commits it.
+    #[track_caller]
+    pub fn write(&mut self, instance: &Instance, number: u64) {
+        let page_count = self.memory.as_ref().unwrap().geometry().page_count();
+        // The daemon frees the chunks.
+        let mut pages = 0..page_count;
+        let found = pages.find_map(|page| self.chunk(page));
+        let mut chunk = found.expect("a free chunk");
+        chunk.append_packet(&packet(number));
+        chunk.publish_finished();
+        let place = chunk.complete();
+        self.commit(&moved(place, instance.target));
+    }
+}
+
+/// Encodes the commit of a chunk.
+pub fn moved(place: ChunkPlace, target_buffer: BufferId) -> Vec<u8> {
+    let chunk = ChunkToMove {
+        page_index: place.page_index,
+        chunk_index: place.chunk_index,
+        target_buffer,
+        payload_bytes: 0,
+    };
+    let mut args = Vec::new();
+    commit_moves(&[chunk], |part| args.extend_from_slice(part));
+    args
+}
+
+/// Encodes a packet with a number that [`support::numbers`] finds.
+pub fn packet(number: u64) -> Vec<u8> {
+    packet_with(number, "")
+}
+
+pub fn packet_with(number: u64, text: &str) -> Vec<u8> {
+    let mut buffer = HeapBuffered::<TracePacket<'_>>::new();
+    buffer.message().for_testing(|event| {
+        event.set_counter(number);
+        if !text.is_empty() {
+            event.set_str(text);
+        }
+    });
+    buffer.to_vec()
+}
