@@ -96,7 +96,7 @@ impl ConsumerPort {
         request_id: u64,
         descriptor: Option<OwnedFd>,
     ) -> Result<(), String> {
-        if self.consumer.session().is_some() {
+        if self.consumer.is_taken() {
             return Err("this connection has a session already; free it first".to_owned());
         }
         let recording = self.recording(encoded)?;
@@ -124,9 +124,9 @@ impl ConsumerPort {
         };
         let output = TraceOutput::new(file);
         self.host.service.attach_output(session, output);
-        let consumer = Arc::clone(&self.consumer);
+        let (consumer, own_waker) = (Arc::clone(&self.consumer), Arc::clone(&waker));
         let started = write_on_thread(&self.host, session, waker, move || {
-            consumer.file_is_closed();
+            consumer.file_is_closed(&own_waker);
         });
         started.map_err(|error| {
             self.free_session();
@@ -226,7 +226,7 @@ impl ConsumerPort {
     }
 
     fn attach(&mut self, key: &str) -> Answer {
-        if self.consumer.session().is_some() {
+        if self.consumer.is_taken() {
             return Answer::Failed;
         }
         let Some(consumer) = self.host.detached.remove(self.peer.uid, key) else {
@@ -287,7 +287,7 @@ impl ConsumerPort {
         request_id: u64,
         descriptor: Option<OwnedFd>,
     ) -> Answer {
-        if self.consumer.session().is_some() {
+        if self.consumer.is_taken() {
             let reason = "this connection has a session already; free it first";
             return Answer::Reply(cloned(Err(reason)));
         }
@@ -302,10 +302,12 @@ impl ConsumerPort {
             move |outcome: Result<SessionId, tracezero_service::SessionError>| match outcome {
                 Ok(session) => clone_is_made(&host, &consumer, &outgoing, request_id, session),
                 Err(error) => {
+                    consumer.expect_no_clone();
                     outgoing.reply(request_id, Some(&cloned(Err(&error.to_string()))));
                 }
             }
         };
+        self.consumer.expect_clone();
         self.host.service.clone_session(CloneRequest {
             source: match request.source {
                 requests::CloneSource::Id(requests::BEST_FOR_BUGREPORT) => {

@@ -23,6 +23,8 @@ pub(crate) struct RemoteConsumer {
 struct State {
     connection: Connection,
     session: Option<SessionId>,
+    /// True while a clone is made, which will be the session.
+    awaits_clone: bool,
     /// The request that is answered when the session has ended.
     enable_request: Option<u64>,
     /// The request for events, and the kinds of events.
@@ -54,6 +56,7 @@ impl RemoteConsumer {
             state: Mutex::new(State {
                 connection: Connection::Open(outgoing),
                 session: None,
+                awaits_clone: false,
                 enable_request: None,
                 observing: None,
                 file: File::None,
@@ -64,6 +67,22 @@ impl RemoteConsumer {
 
     pub(crate) fn session(&self) -> Option<SessionId> {
         self.state.lock().session
+    }
+
+    /// Returns true if the consumer has a session, or will have the clone that it has asked for.
+    pub(crate) fn is_taken(&self) -> bool {
+        let state = self.state.lock();
+        state.session.is_some() || state.awaits_clone
+    }
+
+    /// Prepares for a clone, which [`set_session`](Self::set_session) gives to this consumer.
+    pub(crate) fn expect_clone(&self) {
+        self.state.lock().awaits_clone = true;
+    }
+
+    /// Takes back [`expect_clone`](Self::expect_clone): there is no clone.
+    pub(crate) fn expect_no_clone(&self) {
+        self.state.lock().awaits_clone = false;
     }
 
     /// Prepares for a session, which may end before [`set_session`](Self::set_session) is called.
@@ -87,14 +106,14 @@ impl RemoteConsumer {
     pub(crate) fn set_session(&self, session: SessionId) -> bool {
         let mut state = self.state.lock();
         state.session = Some(session);
+        state.awaits_clone = false;
         !matches!(state.connection, Connection::Closed)
     }
 
-    /// Takes the session away, to be freed.
+    /// Takes the session away, to be freed. Then it [ends](SessionOwner::disabled), which wakes the
+    /// thread that writes its file.
     pub(crate) fn take_session(&self) -> Option<SessionId> {
-        let mut state = self.state.lock();
-        state.file = File::None;
-        state.session.take()
+        self.state.lock().session.take()
     }
 
     /// Notes that the connection is gone. Returns its session, to be freed.
@@ -163,13 +182,14 @@ impl RemoteConsumer {
         state.observing = Some((request_id, events));
     }
 
-    /// Notes that the file of the session is complete.
-    pub(crate) fn file_is_closed(&self) {
+    /// Notes that a file is complete. Does nothing if it is not that of the session: then its session
+    /// was freed, and the consumer has another one.
+    pub(crate) fn file_is_closed(&self, waker: &Arc<FileWaker>) {
         let mut state = self.state.lock();
-        if matches!(state.file, File::Open(_)) {
+        if matches!(&state.file, File::Open(own) if Arc::ptr_eq(own, waker)) {
             state.file = File::Closed;
+            self.answer_if_over(&mut state);
         }
-        self.answer_if_over(&mut state);
     }
 
     /// Answers the request that waits for the end, if the session has ended and its file is complete.
