@@ -233,6 +233,8 @@ impl Daemon {
         while Instant::now() < deadline && self.has_work() {
             self.event_loop.turn(Some(deadline))?;
         }
+        // Consumers learn that their sessions have ended.
+        self.event_loop.send_noted();
         Ok(())
     }
 

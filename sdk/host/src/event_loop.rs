@@ -198,7 +198,7 @@ impl EventLoop {
         }
     }
 
-    fn send_noted(&mut self) {
+    pub(crate) fn send_noted(&mut self) {
         for id in self.host.noted.take() {
             self.send(id);
         }
