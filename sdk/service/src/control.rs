@@ -175,15 +175,14 @@ impl Control {
         }
     }
 
-    /// Runs the timers that are due. Returns when the next timer is due, on the trace clock.
-    pub(super) fn run_due_timers(&mut self) -> Option<u64> {
+    /// Runs the timers that are due.
+    pub(super) fn run_due_timers(&mut self) {
         let now_ns = self.environment.now_ns();
         while let Some((session, timer)) = self.timers.pop_due(now_ns) {
             self.with_session(session, |session, context| {
                 session.timer_is_due(context, timer);
             });
         }
-        self.timers.next_deadline_ns()
     }
 
     /// Removes a producer. Packets that it has finished in its chunks are kept, then its instances

@@ -252,7 +252,9 @@ impl Service {
     /// Runs the timers that are due. Returns when the next timer is due, in nanoseconds on the
     /// trace clock.
     pub fn run_due_timers(&self) -> Option<u64> {
-        self.with(Control::run_due_timers)
+        self.with(Control::run_due_timers);
+        // What follows from the calls that timers have noted may have set others.
+        self.look(|control| control.timers.next_deadline_ns())
     }
 
     /// Waits until a timer is set that is due before `deadline_ns`, for at most `timeout`.

@@ -146,6 +146,11 @@ impl World {
         self.service.run_due_timers();
     }
 
+    /// Sets the time since the begin, and runs no timers.
+    pub(super) fn set_ms(&self, ms: u64) {
+        *self.machine.now_ns.lock() = (BEGIN_MS + ms) * 1_000_000;
+    }
+
     /// Moves the second clock ahead.
     pub(super) fn drift_ms(&self, ms: u64) {
         *self.machine.drift_ns.lock() += ms * 1_000_000;

@@ -6,7 +6,7 @@ use crate::State;
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
 
-use super::harness::{OwnerCall, TestProducer, World, calls, write};
+use super::harness::{BEGIN_MS, OwnerCall, TestProducer, World, calls, write};
 
 fn config() -> TraceConfig {
     TraceConfig::empty()
@@ -195,6 +195,24 @@ fn end_of_process_waits_only_a_second_for_data_sources() {
     world.advance_ms(600);
     assert_eq!(flushes.state(), Some(State::Disabled));
     assert_eq!(flushes.stats().flushes_requested, 1);
+}
+
+#[test]
+fn the_next_timer_may_be_one_that_a_timer_has_set() {
+    let world = World::new();
+    let p = world.producer("p");
+    register_slow(&p, "slow");
+    p.ignore_flushes(true);
+    let session = world.session(config());
+    world.service.end_with_process(session.id);
+    let due_ms = || world.service.run_due_timers().unwrap() / 1_000_000 - BEGIN_MS;
+    assert_eq!(due_ms(), 600);
+    world.set_ms(600);
+    // The flush has failed. A scrape comes before the end, and sets the timer for it.
+    assert_eq!(due_ms(), 1200);
+    world.set_ms(1200);
+    world.service.run_due_timers();
+    assert_eq!(session.state(), Some(State::Disabled));
 }
 
 #[test]
