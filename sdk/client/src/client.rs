@@ -126,6 +126,8 @@ fn run(shared: &Shared, options: &Options, first: &'static DataSourceState) {
         memory_size_bytes: options.memory_size_bytes,
         page_size_bytes: options.page_size_bytes,
         sdk_version: concat!("tracezero ", env!("CARGO_PKG_VERSION")).to_owned(),
+        // Known once the daemon has said what it is.
+        takes_changes: false,
     };
     let mut back_off = BackOff::default();
     let mut watch = None;

@@ -278,8 +278,10 @@ impl<'a> Connection<'a> {
                 let bound = bound.as_ref();
                 let bound = bound.ok_or_else(|| refused("the daemon takes no producers here"))?;
                 let methods = Methods::new(bound).map_err(refused)?;
-                let is_of_tracezero = methods.are_of_tracezero();
-                let request = producer_port::initialize_connection(introduction, is_of_tracezero);
+                let request = producer_port::initialize_connection(&Introduction {
+                    takes_changes: methods.are_of_tracezero(),
+                    ..introduction.clone()
+                });
                 let requests = &mut self.requests;
                 let request_id = requests.ask(&methods, Method::InitializeConnection, &request);
                 self.commands_request = requests.ask(&methods, Method::GetAsyncCommand, &[]);

@@ -126,7 +126,7 @@ impl Producer {
                 flush, instances, ..
             } => Told::Flush(flush, instances),
             Command::ClearIncrementalState(instances) => Told::Clear(instances),
-            Command::Unknown => panic!("an unknown command"),
+            command @ (Command::Change(..) | Command::Unknown) => panic!("{command:?}"),
         }
     }
 

@@ -494,8 +494,9 @@ mod tests {
             memory_size_bytes: 1 << 20,
             page_size_bytes: 4096,
             sdk_version: "v".to_owned(),
+            takes_changes: true,
         };
-        let args = initialize_connection(&introduction, true);
+        let args = initialize_connection(&introduction);
         let Request::InitializeConnection(received) = decode(Method::InitializeConnection, &args)
         else {
             panic!("no introduction");

@@ -200,6 +200,8 @@ pub struct Introduction {
     pub page_size_bytes: u32,
     /// The name and version of the producer's library.
     pub sdk_version: String,
+    /// True if configurations may change while they are used. Say so only to a daemon of tracezero.
+    pub takes_changes: bool,
 }
 
 /// Encodes a message.
@@ -209,10 +211,9 @@ fn encoded<M: Writer>(write: impl FnOnce(&mut M::At<'_>)) -> Vec<u8> {
     buffer.to_vec()
 }
 
-/// Encodes [`Method::InitializeConnection`]. The daemon may read chunks that are not complete. If it is
-/// one of tracezero, it may also change configurations.
+/// Encodes [`Method::InitializeConnection`]. The daemon may read chunks that are not complete.
 #[must_use]
-pub fn initialize_connection(introduction: &Introduction, is_of_tracezero: bool) -> Vec<u8> {
+pub fn initialize_connection(introduction: &Introduction) -> Vec<u8> {
     encoded::<InitializeConnectionRequest<'_>>(|out| {
         if introduction.page_size_bytes > 0 {
             out.set_shared_memory_page_size_hint_bytes(introduction.page_size_bytes);
@@ -223,7 +224,7 @@ pub fn initialize_connection(introduction: &Introduction, is_of_tracezero: bool)
         out.set_producer_name(&introduction.producer_name);
         out.set_smb_scraping_mode(ProducerSmbScrapingMode::SMB_SCRAPING_ENABLED);
         out.set_sdk_version(&introduction.sdk_version);
-        if is_of_tracezero {
+        if introduction.takes_changes {
             out.set_tracezero_takes_changes(true);
         }
     })

@@ -1,0 +1,187 @@
+//! Applications of tracezero as producers of its daemon: what Perfetto's protocol does not have.
+
+use std::thread;
+use std::time::Duration;
+
+use support::{alone, wait_until};
+use tracezero::reader::{Record, TraceReader};
+use tracezero::{System, enabled, instant};
+use tracezero_core::protos::TraceDecoder;
+use tracezero_core::protos::sequences::TracePacketDecoderExt as _;
+use tracezero_ipc::consumer_port::requests::Request;
+
+use crate::consumer::encoded;
+use crate::daemon::TestDaemon;
+
+fn connect(daemon: &TestDaemon) -> System {
+    let system = System::builder()
+        .socket(daemon.producers().to_str().unwrap())
+        .producer_name("application")
+        .connect()
+        .unwrap();
+    assert!(system.wait_connected(Duration::from_secs(10)));
+    system
+}
+
+/// What became of packets, over all sequences.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Account {
+    begun: u64,
+    read: u64,
+    dropped: u64,
+    overwritten: u64,
+    others: u64,
+    in_flight: u64,
+    threads: Vec<String>,
+}
+
+/// Adds up the last accounts in a trace.
+fn account(trace: &[u8]) -> Account {
+    let packets = TraceDecoder::new(trace).packet().map(Result::unwrap);
+    let accounts = packets.filter_map(|packet| packet.sequence_accounts().unwrap());
+    let last = accounts.last().expect("a trace ends with its statistics");
+    let mut account = Account::default();
+    for sequence in last.sequences() {
+        let sequence = sequence.unwrap();
+        let count = |count: Result<Option<u64>, _>| count.unwrap().unwrap_or_default();
+        let begun = count(sequence.begun());
+        let parts = [
+            count(sequence.read()),
+            count(sequence.dropped()),
+            count(sequence.overwritten()),
+            count(sequence.in_flight()),
+        ];
+        account.begun += begun;
+        account.read += parts[0];
+        account.dropped += parts[1];
+        account.overwritten += parts[2];
+        account.in_flight += parts[3];
+        account.others += begun - parts.iter().sum::<u64>();
+        account
+            .threads
+            .extend(sequence.thread_name().unwrap().map(str::to_owned));
+    }
+    account
+}
+
+fn config(categories: &str) -> String {
+    format!(
+        "buffers {{ size_kb: 256 }}
+         producers {{ producer_name: 'application' shm_size_kb: 32 page_size_kb: 4 }}
+         data_sources {{ config {{
+             name: 'track_event'
+             buffer_exhausted_policy: BUFFER_EXHAUSTED_DROP
+             track_event_config {{ disabled_categories: '*' {categories} }}
+         }} }}"
+    )
+}
+
+/// Records far more than the memory and the ring have room for.
+fn record() {
+    const THREADS: usize = 4;
+    const EVENTS: u64 = 20_000;
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            thread::Builder::new()
+                .name(format!("writer {number}"))
+                .spawn(|| (0..EVENTS).for_each(|number| instant!("flood", "event", number)))
+                .unwrap()
+        })
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn account_of_an_application_closes_although_packets_were_lost() {
+    let _alone = alone();
+    let daemon = TestDaemon::start();
+    let system = connect(&daemon);
+    let mut consumer = daemon.consumer();
+    let enabled_request = consumer.enable(&config("enabled_categories: 'flood'"));
+    wait_until(|| enabled!("flood"));
+    record();
+    let flush = consumer.ask_to_flush(10_000);
+    assert_eq!(consumer.peer.reply(flush), Some(vec![]));
+    consumer.disable();
+    assert_eq!(consumer.ended(enabled_request), None);
+    let account = account(&consumer.read());
+    let told = system.stats().packets;
+    assert_eq!(
+        account.begun,
+        told.packets_begun - told.packets_empty,
+        "{account:?}"
+    );
+    assert_eq!(account.dropped, told.packets_dropped, "{account:?}");
+    assert!(account.dropped + account.overwritten > 0, "{account:?}");
+    let closed = account.read + account.dropped + account.overwritten + account.others;
+    assert_eq!(
+        (closed, account.in_flight),
+        (account.begun, 0),
+        "{account:?}"
+    );
+    assert!(
+        account.threads.iter().any(|name| name == "writer 3"),
+        "{account:?}"
+    );
+}
+
+#[test]
+fn account_of_an_application_that_has_gone_stays() {
+    let _alone = alone();
+    let daemon = TestDaemon::start();
+    let system = connect(&daemon);
+    let mut consumer = daemon.consumer();
+    let enabled_request = consumer.enable(&config("enabled_categories: 'flood'"));
+    wait_until(|| enabled!("flood"));
+    record();
+    let told = system.stats().packets;
+    drop(system);
+    wait_until(|| daemon.state().producers.is_empty());
+    consumer.disable();
+    assert_eq!(consumer.ended(enabled_request), None);
+    let account = account(&consumer.read());
+    assert_eq!(
+        account.begun,
+        told.packets_begun - told.packets_empty,
+        "{account:?}"
+    );
+    assert_eq!(account.dropped, told.packets_dropped, "{account:?}");
+    assert_eq!(account.in_flight, 0, "{account:?}");
+}
+
+#[test]
+fn categories_change_while_a_session_records() {
+    let _alone = alone();
+    let daemon = TestDaemon::start();
+    let _system = connect(&daemon);
+    let mut consumer = daemon.consumer();
+    let enabled_request = consumer.enable(&config("enabled_categories: 'first'"));
+    wait_until(|| enabled!("first"));
+    assert!(!enabled!("second"));
+    let record_both = || {
+        instant!("first", "of first");
+        instant!("second", "of second");
+    };
+    record_both();
+    let config = encoded(&config("enabled_categories: 'second'"));
+    let reply = consumer.call(&Request::ChangeTraceConfig { config: &config });
+    assert_eq!(reply, Some(vec![]));
+    wait_until(|| enabled!("second"));
+    assert!(!enabled!("first"));
+    record_both();
+    let flush = consumer.ask_to_flush(10_000);
+    assert_eq!(consumer.peer.reply(flush), Some(vec![]));
+    consumer.disable();
+    assert_eq!(consumer.ended(enabled_request), None);
+    let trace = consumer.read();
+    let mut reader = TraceReader::new(&trace[..]);
+    let mut names = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        if let Record::Event(event) = record {
+            names.push(event.name().to_owned());
+        }
+    }
+    assert_eq!(names, ["of first", "of second"]);
+}
