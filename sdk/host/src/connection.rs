@@ -9,8 +9,8 @@ use tracezero_ipc::wire::{Body, BoundService, Frame};
 
 use crate::consumer_port::ConsumerPort;
 use crate::limits::{
-    CONSUMER_QUEUE_HIGH_BYTES, CONSUMER_QUEUE_MAX_BYTES, HANDSHAKE_LIMIT, MALFORMED_FRAMES_MAX,
-    PRODUCER_QUEUE_MAX_BYTES, STUCK_LIMIT,
+    CONSUMER_QUEUE_HIGH_BYTES, CONSUMER_QUEUE_MAX_BYTES, FRAMES_PER_TURN_MAX, HANDSHAKE_LIMIT,
+    MALFORMED_FRAMES_MAX, PRODUCER_QUEUE_MAX_BYTES, STUCK_LIMIT,
 };
 use crate::outgoing::Outgoing;
 use crate::port::{Answer, EndConnection, Invocation, Port};
@@ -26,6 +26,10 @@ pub(crate) struct Connection {
     port: AnyPort,
     opened: Instant,
     malformed_frames: u32,
+    /// True if frames have arrived that wait for the next turn.
+    is_behind: bool,
+    /// True once the peer has closed the connection.
+    is_closed: bool,
     /// Since when something waits, and the peer takes nothing.
     blocked_since: Option<Instant>,
 }
@@ -49,6 +53,8 @@ impl Connection {
             port,
             opened: now,
             malformed_frames: 0,
+            is_behind: false,
+            is_closed: false,
             blocked_since: None,
         }
     }
@@ -68,21 +74,35 @@ impl Connection {
         }
     }
 
-    /// Receives once, and handles the frames that are complete. So other connections have their turn
-    /// after 128 KiB. What a peer has sent before it has gone is handled, too.
+    /// Returns true if frames have arrived that wait for the next turn.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
+    /// Receives once, at most 128 KiB, unless it is behind. Then handles some of the frames that are
+    /// complete, so that other connections have their turn. What a peer has sent before it has gone is
+    /// handled, too.
     pub(crate) fn receive(&mut self) -> Result<(), EndConnection> {
-        let received = self.socket.receive()?;
+        if !self.is_behind {
+            self.is_closed = self.socket.receive()? == Received::End;
+        }
         // A panic ends this connection alone. Its port is dropped, and nothing else uses it.
         let handled = catch_unwind(AssertUnwindSafe(|| self.handle_frames()));
         handled.unwrap_or(Err(EndConnection::Panicked))?;
-        match received {
-            Received::End => Err(EndConnection::ByPeer),
-            Received::Bytes | Received::Nothing => Ok(()),
+        if self.is_behind {
+            self.outgoing.note();
+        } else if self.is_closed {
+            return Err(EndConnection::ByPeer);
         }
+        Ok(())
     }
 
     fn handle_frames(&mut self) -> Result<(), EndConnection> {
-        while let Some(arrived) = self.socket.next_frame_with_descriptor()? {
+        self.is_behind = false;
+        for _ in 0..FRAMES_PER_TURN_MAX {
+            let Some(arrived) = self.socket.next_frame_with_descriptor()? else {
+                return Ok(());
+            };
             let descriptor = arrived.descriptor;
             let Ok(frame) = Frame::decode(arrived.frame) else {
                 self.malformed_frames += 1;
@@ -95,38 +115,47 @@ impl Connection {
                 AnyPort::Producer(port) => handle(port, &self.outgoing, &frame, descriptor)?,
                 AnyPort::Consumer(port) => handle(port, &self.outgoing, &frame, descriptor)?,
             }
+            // A short request may have a long reply.
+            self.check_queue(self.outgoing.len_bytes())?;
         }
+        self.is_behind = true;
         Ok(())
     }
 
-    /// Sends what waits, as far as the socket has room. Returns true if nothing is left.
+    /// Sends what waits, as far as the socket has room, and reads on in the trace that a consumer
+    /// reads. Returns true if nothing is left.
     pub(crate) fn send(&mut self, now: Instant) -> Result<bool, EndConnection> {
-        loop {
-            self.outgoing.take(self.socket.queue());
-            let before = self.socket.unsent_bytes();
-            let is_sent = self.socket.send()?;
-            let after = self.socket.unsent_bytes();
-            if is_sent {
-                self.blocked_since = None;
-            } else if after < before || self.blocked_since.is_none() {
-                self.blocked_since = Some(now);
-            }
-            let max_bytes = match &self.port {
-                AnyPort::Producer(_) => PRODUCER_QUEUE_MAX_BYTES,
-                AnyPort::Consumer(_) => CONSUMER_QUEUE_MAX_BYTES,
-            };
-            if after > max_bytes {
-                return Err(EndConnection::QueueFull);
-            }
-            let AnyPort::Consumer(port) = &mut self.port else {
-                return Ok(is_sent);
-            };
-            // The rest of the trace comes when the consumer has taken what waits.
-            if !port.is_reading() || after > CONSUMER_QUEUE_HIGH_BYTES {
-                return Ok(is_sent);
-            }
+        self.outgoing.take(self.socket.queue());
+        let before = self.socket.unsent_bytes();
+        let is_sent = self.socket.send()?;
+        let after = self.socket.unsent_bytes();
+        if is_sent {
+            self.blocked_since = None;
+        } else if after < before || self.blocked_since.is_none() {
+            self.blocked_since = Some(now);
+        }
+        self.check_queue(0)?;
+        // The rest of the trace comes when the consumer has taken what waits. This part is sent in the
+        // next turn, because it was noted.
+        if let AnyPort::Consumer(port) = &mut self.port
+            && port.is_reading()
+            && after <= CONSUMER_QUEUE_HIGH_BYTES
+        {
             let read = catch_unwind(AssertUnwindSafe(|| port.go_on_reading()));
             read.map_err(|_| EndConnection::Panicked)?;
+        }
+        Ok(is_sent)
+    }
+
+    /// Fails if more waits for the peer than may, with so many bytes that are not queued yet.
+    fn check_queue(&self, more_bytes: usize) -> Result<(), EndConnection> {
+        let max_bytes = match &self.port {
+            AnyPort::Producer(_) => PRODUCER_QUEUE_MAX_BYTES,
+            AnyPort::Consumer(_) => CONSUMER_QUEUE_MAX_BYTES,
+        };
+        match self.socket.unsent_bytes() + more_bytes > max_bytes {
+            true => Err(EndConnection::QueueFull),
+            false => Ok(()),
         }
     }
 

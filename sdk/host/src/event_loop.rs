@@ -104,19 +104,21 @@ impl EventLoop {
         self.listeners.clear();
     }
 
-    /// Runs due timers, sends what waits, and handles what arrives until then.
+    /// Sends what waits, runs due timers, and handles what arrives until there is more to do.
     pub(crate) fn turn(&mut self, latest: Option<Instant>) -> io::Result<()> {
-        let timer_ns = self.host.service.run_due_timers();
-        self.host.free_ended();
-        self.send_noted();
         let now = Instant::now();
         self.check_deadlines(now);
+        self.send_noted();
+        self.host.free_ended();
         self.restart_state(now);
+        let timer_ns = self.host.service.run_due_timers();
         let timer = timer_ns.map(|due_ns| {
             let rest_ns = due_ns.saturating_sub(clock::now_ns());
             now + Duration::from_nanos(rest_ns)
         });
-        let deadlines = [timer, self.next_check, self.accepts_again, latest];
+        // All of this may have noted something to send.
+        let noted = self.host.noted.has_connections().then_some(now);
+        let deadlines = [timer, self.next_check, self.accepts_again, latest, noted];
         let next = deadlines.into_iter().flatten().min();
         let timeout = next.map(|next| next.saturating_duration_since(now));
         for event in self.wait(timeout)? {
@@ -200,6 +202,10 @@ impl EventLoop {
 
     pub(crate) fn send_noted(&mut self) {
         for id in self.host.noted.take() {
+            self.with(id, |it| match it.connection.is_behind() {
+                true => it.connection.receive(),
+                false => Ok(()),
+            });
             self.send(id);
         }
     }

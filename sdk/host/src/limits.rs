@@ -5,6 +5,9 @@ use std::time::Duration;
 /// The number of frames that cannot be decoded after which a connection ends.
 pub(crate) const MALFORMED_FRAMES_MAX: u32 = 16;
 
+/// The number of frames of a connection that are handled before others have their turn.
+pub(crate) const FRAMES_PER_TURN_MAX: usize = 64;
+
 /// The time in which a connection must make its first call.
 pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 

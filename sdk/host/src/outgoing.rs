@@ -61,6 +61,11 @@ impl Noted {
         std::mem::take(&mut self.ended.lock())
     }
 
+    /// Returns true if a connection was noted since [`take`](Self::take) was called.
+    pub(crate) fn has_connections(&self) -> bool {
+        !self.connections.lock().is_empty()
+    }
+
     /// Returns the connections that were noted since the last call.
     pub(crate) fn take(&self) -> Vec<ConnectionId> {
         std::mem::take(&mut self.connections.lock())
@@ -128,6 +133,16 @@ impl Outgoing {
             has_more: true,
         };
         self.send(request_id, body)
+    }
+
+    /// Notes the connection, so that it has another turn.
+    pub(crate) fn note(&self) {
+        self.push(|_| true);
+    }
+
+    /// Returns the number of bytes that were added since the last call of [`take`](Self::take).
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.queue.lock().bytes.len_bytes()
     }
 
     fn push(&self, push: impl FnOnce(&mut SendQueue) -> bool) -> bool {

@@ -9,12 +9,13 @@ use crate::producer::{Instance, Producer, Told};
 
 /// A daemon with a session that must not notice anything, and one that loses its consumer.
 struct World {
-    daemon: TestDaemon,
     other_producer: Producer,
     other: Consumer,
     other_instance: Instance,
     producer: Producer,
     consumer: Consumer,
+    /// The last to go: it does not wait for those before.
+    daemon: TestDaemon,
 }
 
 impl World {
@@ -35,12 +36,12 @@ impl World {
         });
         let consumer = daemon.consumer();
         Self {
-            daemon,
             other_producer,
             other,
             other_instance,
             producer,
             consumer,
+            daemon,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::fs::{self, File};
 
+use tracezero_core::coordination::DataSourceDescriptor;
+
 use crate::consumer::recording;
 use crate::daemon::TestDaemon;
 
@@ -71,4 +73,22 @@ fn sessions_that_are_read_end_and_their_consumers_are_told() {
     producer.expect_stop(&instance);
     assert_eq!(consumer.ended(enabled), None);
     daemon.stop();
+}
+
+#[test]
+fn producers_that_answer_nothing_do_not_hold_up_the_end() {
+    let mut daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register_as(&DataSourceDescriptor {
+        name: "ds".to_owned(),
+        notifies_stop: true,
+        ..DataSourceDescriptor::default()
+    });
+    let mut consumer = daemon.consumer();
+    let enabled = consumer.enable(&recording("ds"));
+    let instance = producer.started();
+    producer.write(&instance, 1);
+    producer.sync();
+    daemon.stop();
+    assert_eq!(consumer.ended(enabled), None);
 }

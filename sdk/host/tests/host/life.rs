@@ -207,6 +207,25 @@ fn the_end_waits_for_data_sources_that_report_when_they_have_stopped() {
 }
 
 #[test]
+fn a_session_ends_though_its_producer_answers_nothing() {
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register_as(&DataSourceDescriptor {
+        name: "ds".to_owned(),
+        notifies_stop: true,
+        ..DataSourceDescriptor::default()
+    });
+    let mut consumer = daemon.consumer();
+    let limits = "duration_ms: 100 flush_timeout_ms: 10 data_source_stop_timeout_ms: 10";
+    let enabled = consumer.enable(&format!("{} {limits}", recording("ds")));
+    let instance = producer.started();
+    producer.write(&instance, 1);
+    // Nothing but timers wakes the daemon from here on.
+    assert_eq!(consumer.ended(enabled), None);
+    assert_eq!(consumer.read_numbers(), [1]);
+}
+
+#[test]
 fn a_producer_that_goes_leaves_what_it_has_written() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");

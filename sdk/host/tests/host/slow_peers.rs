@@ -1,1 +1,285 @@
+//! Peers that read slowly or not at all, and floods of requests.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tracezero_core::commit::ChunkToMove;
+use tracezero_core::coordination::DataSourceDescriptor;
+use tracezero_core::protos::TraceStatsDecoder;
+use tracezero_ipc::consumer_port::events::ObservedEvents;
+use tracezero_ipc::consumer_port::replies::decode_trace_stats;
+use tracezero_ipc::consumer_port::requests::Request;
+use tracezero_ipc::producer_port::{Introduction, Method, commit_moves};
+use tracezero_ipc::wire::Frame;
+
+use crate::consumer::{Consumer, recording};
+use crate::daemon::TestDaemon;
+use crate::peer::invocation;
+use crate::producer::{Instance, Producer, packet_with};
+
+/// A producer for which more bytes wait is disconnected.
+const PRODUCER_QUEUE_MAX_BYTES: usize = 4 << 20;
+
+/// While more bytes wait for a consumer, no more of its trace is read.
+const CONSUMER_QUEUE_HIGH_BYTES: u64 = 1 << 20;
+
+/// What the socket holds besides, and the last part that is read.
+const SLACK_BYTES: u64 = 1 << 20;
+
+/// The size of a configuration that fits a frame.
+const CONFIG_BYTES: usize = 100_000;
+
+/// A configuration of this size, of which each instance gets two copies.
+fn large_config() -> String {
+    let content = "x".repeat(CONFIG_BYTES);
+    format!(
+        "buffers {{ size_kb: 64 }} data_sources {{ config {{ name: 'ds' legacy_config: '{content}' }} }}"
+    )
+}
+
+#[test]
+fn a_producer_that_reads_nothing_is_dropped_when_its_queue_is_full() {
+    let daemon = TestDaemon::start();
+    let mut stuck = daemon.producer("stuck");
+    stuck.register("ds");
+    let mut honest = daemon.producer("honest");
+    honest.register("ds");
+    let mut consumer = daemon.consumer();
+    let mut rounds = 0;
+    while daemon.log_lines("it reads too slowly").is_empty() {
+        rounds += 1;
+        let enabled = consumer.enable(&large_config());
+        let instance = honest.started();
+        honest.write(&instance, rounds);
+        honest.sync();
+        consumer.disable();
+        honest.expect_stop(&instance);
+        assert_eq!(consumer.ended(enabled), None);
+        assert_eq!(consumer.read_numbers(), [rounds]);
+        consumer.call(&Request::FreeBuffers);
+        assert!(rounds < 100, "the queue has no limit");
+    }
+    let rounds_max = (PRODUCER_QUEUE_MAX_BYTES as u64 + SLACK_BYTES) / (2 * CONFIG_BYTES as u64);
+    assert!(rounds <= rounds_max + 1, "{rounds}");
+    assert_eq!(daemon.state().producers, ["honest"]);
+    // What was sent before can be read.
+    stuck.started();
+    stuck.peer.wait_for_end();
+}
+
+#[test]
+fn what_follows_from_a_drop_is_told_at_once() {
+    /// More than the queue holds.
+    const INSTANCES: usize = 30;
+    let daemon = TestDaemon::start();
+    let mut stuck = daemon.producer("stuck");
+    for _ in 0..INSTANCES {
+        stuck.register_as(&DataSourceDescriptor {
+            name: "ds".to_owned(),
+            notifies_start: true,
+            ..DataSourceDescriptor::default()
+        });
+    }
+    let mut consumer = daemon.consumer();
+    let events = consumer.ask(&Request::ObserveEvents(ObservedEvents {
+        all_started: true,
+        ..ObservedEvents::default()
+    }));
+    consumer.state();
+    let start = Instant::now();
+    consumer.enable(&large_config());
+    // Without those of the producer that is dropped, all instances have started.
+    let (reply, has_more) = consumer.peer.reply_part(events);
+    assert_eq!((reply, has_more), (Some(vec![0x0a, 2, 0x10, 1]), true));
+    // The loop looks at connections every ten seconds in any case.
+    assert!(
+        start.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        start.elapsed()
+    );
+    assert_eq!(daemon.log_lines("it reads too slowly").len(), 1);
+}
+
+#[test]
+fn replies_to_many_requests_at_once_are_limited() {
+    const QUERIES: usize = 200;
+    const DESCRIPTOR_BYTES: usize = 100_000;
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    for _ in 0..40 {
+        let mut descriptor = b"\x0a\x02ds".to_vec();
+        protozero::append_varint(2047 << 3 | 2, &mut descriptor);
+        protozero::append_varint(DESCRIPTOR_BYTES as u64, &mut descriptor);
+        descriptor.resize(descriptor.len() + DESCRIPTOR_BYTES, 0);
+        let mut args = vec![0x0a];
+        protozero::append_varint(descriptor.len() as u64, &mut args);
+        args.extend(descriptor);
+        producer.call(Method::RegisterDataSource, &args);
+    }
+    let mut consumer = daemon.consumer_peer();
+    let sessions_only = false;
+    let query = Request::QueryServiceState { sessions_only };
+    let mut stream = Vec::new();
+    for request_id in 1..=QUERIES as u64 {
+        let body = invocation(query.method().id(), &[]);
+        Frame { request_id, body }.append_to(&mut stream);
+    }
+    consumer.send_bytes(&stream);
+    let mut replies = 0;
+    while consumer.next().is_some() {
+        replies += 1;
+    }
+    assert!(replies < QUERIES, "{replies}");
+    assert_eq!(daemon.log_lines("it reads too slowly").len(), 1);
+    // Whoever reads the replies may ask as often.
+    let mut consumer = daemon.consumer();
+    for _ in 0..5 {
+        assert_eq!(consumer.state().data_sources.len(), 40);
+    }
+}
+
+/// Fills a ring with packets of about 4 KiB. Returns their number.
+fn fill(producer: &mut Producer, instance: &Instance, bytes: usize) -> u64 {
+    let text = "t".repeat(4000);
+    let count = (bytes / 4096) as u64;
+    let pages = producer.memory.as_ref().unwrap().geometry().page_count();
+    let mut numbers = 0..count;
+    loop {
+        let mut moves = Vec::new();
+        for (page, number) in (0..pages).zip(&mut numbers) {
+            let mut chunk = producer.chunk(page).expect("the daemon has freed it");
+            chunk.append_packet(&packet_with(number, &text));
+            chunk.publish_finished();
+            let place = chunk.complete();
+            moves.push(ChunkToMove {
+                page_index: place.page_index,
+                chunk_index: place.chunk_index,
+                target_buffer: instance.target,
+                payload_bytes: 0,
+            });
+        }
+        if moves.is_empty() {
+            return count;
+        }
+        let mut commit = Vec::new();
+        commit_moves(&moves, |part| commit.extend_from_slice(part));
+        producer.call(Method::CommitData, &commit);
+    }
+}
+
+/// A session that has recorded so many bytes into a ring of 32 MiB.
+fn large_trace(daemon: &TestDaemon, bytes: usize) -> (Producer, Consumer, u64) {
+    let introduction = Introduction {
+        producer_name: "p".to_owned(),
+        memory_size_bytes: 4 << 20,
+        ..Introduction::default()
+    };
+    let mut producer = Producer::introduced(daemon.producer_peer(), &introduction);
+    producer.ask_for_commands();
+    producer.register("ds");
+    let mut consumer = daemon.consumer();
+    consumer.enable("buffers { size_kb: 32768 } data_sources { config { name: 'ds' } }");
+    let instance = producer.started();
+    let count = fill(&mut producer, &instance, bytes);
+    (producer, consumer, count)
+}
+
+#[test]
+fn a_trace_that_is_read_slowly_stays_in_its_ring() {
+    let daemon = TestDaemon::start();
+    let (_producer, mut consumer, count) = large_trace(&daemon, 24 << 20);
+    let reading = consumer.ask(&Request::ReadBuffers);
+    // The daemon has many turns, in which it could read more.
+    let mut other = daemon.consumer();
+    for _ in 0..50 {
+        other.state();
+    }
+    let stats = consumer.ask(&Request::GetTraceStats);
+    other.state();
+    let trace = consumer.read_replies(reading);
+    assert_eq!(support::numbers(&trace), Vec::from_iter(0..count));
+    let reply = consumer.peer.reply(stats).unwrap();
+    let stats = TraceStatsDecoder::new(decode_trace_stats(&reply).unwrap());
+    let buffer = stats.buffer_stats().next().unwrap().unwrap();
+    let read = buffer.bytes_read().unwrap().unwrap_or_default();
+    assert!(
+        read > 0 && read <= CONSUMER_QUEUE_HIGH_BYTES + SLACK_BYTES,
+        "{read}"
+    );
+}
+
+#[test]
+fn others_have_their_turns_while_a_trace_is_read() {
+    let daemon = TestDaemon::start();
+    let (mut producer, mut consumer, count) = large_trace(&daemon, 24 << 20);
+    let is_read = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let is_read = &is_read;
+        let reader = scope.spawn(move || {
+            let numbers = consumer.read_numbers();
+            // Relaxed: only a sign to stop.
+            is_read.store(true, Ordering::Relaxed);
+            numbers
+        });
+        let mut turns = 0;
+        while !is_read.load(Ordering::Relaxed) {
+            producer.sync();
+            turns += 1;
+        }
+        assert_eq!(reader.join().unwrap(), Vec::from_iter(0..count));
+        // One for each part, and more.
+        assert!(turns > 24, "{turns}");
+    });
+}
+
+#[test]
+fn a_flood_of_requests_delays_others_little() {
+    const FLOODERS: usize = 8;
+    const LONG: Duration = Duration::from_secs(1);
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("honest");
+    producer.register("ds");
+    let mut consumer = daemon.consumer();
+    consumer.enable(&recording("ds"));
+    let instance = producer.started();
+    let is_over = AtomicBool::new(false);
+    let mut delays = Vec::new();
+    std::thread::scope(|scope| {
+        for _ in 0..FLOODERS {
+            let mut flooder = daemon.producer("flooder");
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut last = 100;
+                // Relaxed: only a sign to stop.
+                while !is_over.load(Ordering::Relaxed) {
+                    let mut stream = Vec::new();
+                    let requests = last + 1..=last + 2000;
+                    for request_id in requests.clone() {
+                        let body = invocation(Method::Sync.number(), &[]);
+                        Frame { request_id, body }.append_to(&mut stream);
+                    }
+                    flooder.peer.send_bytes(&stream);
+                    for request_id in requests {
+                        assert_eq!(flooder.peer.reply(request_id), Some(vec![]));
+                    }
+                    last += 2000;
+                }
+            });
+        }
+        let start = Instant::now();
+        while start.elapsed() < LONG {
+            let begin = Instant::now();
+            let flush = consumer.ask_to_flush(0);
+            producer.answer_flush();
+            assert_eq!(consumer.peer.reply(flush), Some(vec![]));
+            delays.push(begin.elapsed());
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    producer.write(&instance, 1);
+    producer.sync();
+    assert_eq!(consumer.read_numbers(), [1]);
+    delays.sort();
+    let median = delays[delays.len() / 2];
+    assert!(median < Duration::from_millis(100), "{median:?}");
+}
