@@ -125,8 +125,8 @@ impl ConsumerPort {
         let output = TraceOutput::new(file);
         self.host.service.attach_output(session, output);
         let (consumer, own_waker) = (Arc::clone(&self.consumer), Arc::clone(&waker));
-        let started = write_on_thread(&self.host, session, waker, move || {
-            consumer.file_is_closed(&own_waker);
+        let started = write_on_thread(&self.host, session, waker, move |outcome| {
+            consumer.file_is_closed(&own_waker, outcome);
         });
         started.map_err(|error| {
             self.free_session();
@@ -358,7 +358,8 @@ fn clone_is_made(
     }
     let waker = Arc::<FileWaker>::default();
     let to_consumer = Arc::clone(&outgoing);
-    let started = write_on_thread(host, session, waker, move || {
+    let started = write_on_thread(host, session, waker, move |outcome| {
+        let reply = outcome.map_or_else(|reason| cloned(Err(&reason)), |()| reply);
         to_consumer.reply(request_id, Some(&reply));
     });
     if let Err(error) = started {

@@ -12,7 +12,7 @@ use crate::file_waker::FileWaker;
 use crate::host::Host;
 
 /// Starts the thread that writes a session's file until the session has ended. The session has its
-/// file already. `done` is called when the file is complete, or when writing has failed.
+/// file already. `done` is called when the file is complete, or with the reason why it is not.
 ///
 /// # Errors
 ///
@@ -21,7 +21,7 @@ pub(crate) fn write_on_thread(
     host: &Arc<Host>,
     session: SessionId,
     waker: Arc<FileWaker>,
-    done: impl FnOnce() + Send + 'static,
+    done: impl FnOnce(Result<(), String>) + Send + 'static,
 ) -> io::Result<()> {
     let files = &host.open_files;
     let host = Arc::clone(host);
@@ -30,21 +30,21 @@ pub(crate) fn write_on_thread(
         if host.service.state(session) == Some(State::Configured) {
             waker.wait();
         }
-        loop {
+        let outcome = loop {
             let written = host.service.write_into_file(session);
             // Timers may have been set.
             host.noted.waker.wake();
             match written {
                 Ok(FileProgress::Open) => waker.wait(),
-                Ok(FileProgress::Closed) => break,
+                Ok(FileProgress::Closed) => break Ok(()),
                 Err(error) => {
                     let id = session.value();
                     (host.log).line(format_args!("session {id}: its file has failed: {error}"));
-                    break;
+                    break Err(format!("the file has failed: {error}"));
                 }
             }
-        }
-        done();
+        };
+        done(outcome);
         // Relaxed, like the other accesses: a count that orders nothing else. The waker makes the event
         // loop look at it again.
         host.open_files.fetch_sub(1, Ordering::Relaxed);

@@ -182,12 +182,16 @@ impl RemoteConsumer {
         state.observing = Some((request_id, events));
     }
 
-    /// Notes that a file is complete. Does nothing if it is not that of the session: then its session
-    /// was freed, and the consumer has another one.
-    pub(crate) fn file_is_closed(&self, waker: &Arc<FileWaker>) {
+    /// Notes that a file is complete, or why it is not. Does nothing if it is not that of the session:
+    /// then its session was freed, and the consumer has another one.
+    pub(crate) fn file_is_closed(&self, waker: &Arc<FileWaker>, outcome: Result<(), String>) {
         let mut state = self.state.lock();
         if matches!(&state.file, File::Open(own) if Arc::ptr_eq(own, waker)) {
             state.file = File::Closed;
+            // The session may have ended as planned before the last packets were written.
+            if let (Some(reason @ None), Err(failure)) = (&mut state.ended, outcome) {
+                *reason = Some(failure);
+            }
             self.answer_if_over(&mut state);
         }
     }
