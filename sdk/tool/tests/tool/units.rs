@@ -86,7 +86,7 @@ fn the_daemon_of_the_machine_has_no_rights_and_limits() {
         ("ProtectSystem", "strict"),
         ("PrivateNetwork", "yes"),
         ("RestrictAddressFamilies", "AF_UNIX"),
-        ("MemoryMax", "50%"),
+        ("MemoryMax", "75%"),
         ("LimitNOFILE", "8320"),
     ]);
     // The kernel would name another user in place of each peer's.
