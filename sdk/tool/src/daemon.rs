@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// may be recorded, and the daemon's user alone may record.
     #[arg(long, value_name = "GROUP:MODE:GROUP:MODE", value_parser = socket_permissions)]
     set_socket_permissions: Option<[Permissions; 2]>,
+    /// The size of the trace buffers of all sessions, in MiB; half of the machine's memory by default
+    #[arg(long, value_name = "MIB")]
+    memory_limit: Option<u32>,
 }
 
 /// Serves other processes in place of Perfetto's `traced`
@@ -117,6 +120,9 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     if let Some([producers, consumers]) = args.set_socket_permissions {
         options.producer_permissions = producers;
         options.consumer_permissions = consumers;
+    }
+    if let Some(limit_mib) = args.memory_limit {
+        options.buffers_max_bytes = u64::from(limit_mib) << 20;
     }
     let listens_at = format!(
         "listens for producers at {}, for consumers at {}",

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
@@ -353,6 +353,28 @@ fn a_link_named_traced_is_the_daemon() {
     command.env("PERFETTO_CONSUMER_SOCK_NAME", &place.consumers);
     let daemon = Running::start(&mut command);
     place.expect_listening();
+    daemon.end(Signal::TERM);
+}
+
+/// Plays a consumer, in Perfetto's protocol: a length, then the number of the request and a message.
+#[test]
+fn a_session_beyond_the_memory_limit_is_refused_with_the_reason() {
+    let place = Place::new();
+    let mut daemon = Running::start(&mut place.daemon(&["--memory-limit", "1"]));
+    let mut consumer = UnixStream::connect(&place.consumers).unwrap();
+    consumer
+        .write_all(b"\x12\0\0\0\x10\x01\x1a\x0e\x0a\x0cConsumerPort")
+        .unwrap();
+    // `EnableTracing` with a buffer of 2048 KiB and the data source `x`.
+    consumer
+        .write_all(
+            b"\x18\0\0\0\x10\x02\x2a\x14\x08\x01\x10\x01\x1a\x0e\
+              \x0a\x0c\x0a\x03\x08\x80\x10\x12\x05\x0a\x03\x0a\x01x",
+        )
+        .unwrap();
+    let line = daemon.line();
+    let reason = "buffers of 2048 KiB are too large: all sessions may have 1024 KiB";
+    assert!(line.contains(reason), "{line}");
     daemon.end(Signal::TERM);
 }
 
