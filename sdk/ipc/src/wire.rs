@@ -136,7 +136,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Appends the frame with its length to a stream. Returns false, and appends nothing, if it is
-    /// longer than [`FRAME_MAX_BYTES`](crate::frame::FRAME_MAX_BYTES).
+    /// longer than [`FRAME_MAX_BYTES`].
     #[must_use]
     pub fn append_if_it_fits(&self, stream: &mut Vec<u8>) -> bool {
         let mut buffer = HeapBuffered::<IpcFrame<'_>>::new();
