@@ -134,14 +134,17 @@ impl Connection {
         } else if after < before || self.blocked_since.is_none() {
             self.blocked_since = Some(now);
         }
+        if self.outgoing.is_given_up() {
+            return Err(EndConnection::QueueFull);
+        }
         self.check_queue(0)?;
         // The rest of the trace comes when the consumer has taken what waits. This part is sent in the
         // next turn, because it was noted.
         if let AnyPort::Consumer(port) = &mut self.port
-            && port.is_reading()
+            && port.has_more()
             && after <= CONSUMER_QUEUE_HIGH_BYTES
         {
-            let read = catch_unwind(AssertUnwindSafe(|| port.go_on_reading()));
+            let read = catch_unwind(AssertUnwindSafe(|| port.go_on()));
             read.map_err(|_| EndConnection::Panicked)?;
         }
         Ok(is_sent)

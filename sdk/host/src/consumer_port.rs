@@ -1,5 +1,6 @@
 //! What consumers ask of the daemon, method by method.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -26,7 +27,7 @@ use crate::peer::Peer;
 use crate::port::{Answer, EndConnection, Invocation, Port};
 use crate::reading::Reading;
 use crate::remote_consumer::RemoteConsumer;
-use crate::state_reply::send_service_state;
+use crate::state_reply::service_state_parts;
 
 /// A consumer's connection. It has at most one session.
 pub(crate) struct ConsumerPort {
@@ -36,6 +37,8 @@ pub(crate) struct ConsumerPort {
     consumer: Arc<RemoteConsumer>,
     has_called: bool,
     reading: Option<Reading>,
+    /// Replies to queries, each in parts, of which a few are queued at a time.
+    backlog: VecDeque<(u64, VecDeque<Vec<u8>>)>,
 }
 
 impl ConsumerPort {
@@ -48,23 +51,30 @@ impl ConsumerPort {
             outgoing,
             has_called: false,
             reading: None,
+            backlog: VecDeque::new(),
         }
     }
 
-    /// Sends a part of the trace that the consumer reads. Returns whether there is more.
-    pub(crate) fn go_on_reading(&mut self) -> bool {
-        let Some(reading) = &mut self.reading else {
-            return false;
-        };
-        let has_more = reading.send_part(&self.host.service, &self.outgoing);
-        if !has_more {
+    /// Sends a part of what the consumer has asked for: of a list, or of a trace.
+    pub(crate) fn go_on(&mut self) {
+        if let Some((request_id, parts)) = self.backlog.front_mut() {
+            let part = parts.pop_front().unwrap_or_default();
+            if !parts.is_empty() {
+                self.outgoing.reply_and_go_on(*request_id, &part);
+                return;
+            }
+            self.outgoing.reply(*request_id, Some(&part));
+            self.backlog.pop_front();
+        } else if let Some(reading) = &mut self.reading
+            && !reading.send_part(&self.host.service, &self.outgoing)
+        {
             self.reading = None;
         }
-        has_more
     }
 
-    pub(crate) fn is_reading(&self) -> bool {
-        self.reading.is_some()
+    /// Returns true if there is more to send when the consumer has taken what waits.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.backlog.is_empty() || self.reading.is_some()
     }
 
     fn is_trusted_with_files(&self) -> bool {
@@ -137,9 +147,11 @@ impl ConsumerPort {
 
     /// Decodes a configuration, and leaves out what this consumer may not do.
     fn recording(&self, encoded: &[u8]) -> Result<Recording, String> {
-        let (mut recording, ignored) =
+        let (mut recording, mut ignored) =
             Recording::foreign(encoded).map_err(|error| error.to_string())?;
         let uid = self.peer.uid;
+        // The command `perfetto` always sends these. They are for programs of Android.
+        ignored.retain(|field| !["statsd_metadata", "statsd_logging"].contains(&field.as_str()));
         if !ignored.is_empty() {
             self.host.log.line(format_args!(
                 "a configuration of user {uid} has fields that are ignored: {}",
@@ -435,12 +447,9 @@ impl Port for ConsumerPort {
             }
             Request::QueryServiceState { sessions_only } => {
                 let uid = self.peer.uid;
-                send_service_state(&self.host, uid, *sessions_only, |reply, has_more| {
-                    match has_more {
-                        true => self.outgoing.reply_and_go_on(request_id, reply),
-                        false => self.outgoing.reply(request_id, Some(reply)),
-                    };
-                });
+                let parts = service_state_parts(&self.host, uid, *sessions_only);
+                self.backlog.push_back((request_id, parts));
+                self.go_on();
                 Answer::Later
             }
             Request::QueryCapabilities => Answer::Reply(capabilities(&Capabilities {

@@ -85,6 +85,7 @@ struct Queue {
     bytes: SendQueue,
     is_noted: bool,
     is_closed: bool,
+    is_given_up: bool,
 }
 
 impl Outgoing {
@@ -133,6 +134,16 @@ impl Outgoing {
             has_more: true,
         };
         self.send(request_id, body)
+    }
+
+    /// Makes the event loop end the connection, because too much waits for it.
+    pub(crate) fn give_up(&self) {
+        self.queue.lock().is_given_up = true;
+        self.note();
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.queue.lock().is_given_up
     }
 
     /// Notes the connection, so that it has another turn.

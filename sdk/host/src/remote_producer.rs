@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tracezero_core::commit::RingProgress;
 use tracezero_core::coordination::{
-    DataSourceDescriptor, DataSourceSetup, FlushFlags, MemorySizes, Producer, WriterTotals,
+    DataSourceSetup, FlushFlags, MemorySizes, Producer, WriterTotals,
 };
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, WriterId};
 use tracezero_core::shm::{ForeignMemory, Geometry, SharedFd, SharedFdError};
@@ -15,7 +15,7 @@ use tracezero_ipc::producer_port;
 use tracezero_ipc::wire::Body;
 use tracezero_service::MemoryToCome;
 
-use crate::limits::WRITER_TOTALS_MAX;
+use crate::limits::{COMMANDS_WAITING_MAX, WRITER_TOTALS_MAX};
 use crate::log::Log;
 use crate::memory::{self, MemoryQuotas, QuotaPart};
 use crate::outgoing::Outgoing;
@@ -144,7 +144,12 @@ impl RemoteProducer {
     fn send(&self, commands: &mut Commands, command: impl Into<Command>) {
         let command = command.into();
         let Some(request_id) = commands.request_id else {
-            return commands.waiting.push(command);
+            if commands.waiting.len() < COMMANDS_WAITING_MAX {
+                commands.waiting.push(command);
+            } else {
+                self.outgoing.give_up();
+            }
+            return;
         };
         let body = Body::Reply {
             reply: Some(&command.encoded),
@@ -170,12 +175,12 @@ impl RemoteProducer {
         }
     }
 
-    /// Notes that the producer offers a data source.
-    pub(crate) fn note_data_source(&self, descriptor: &DataSourceDescriptor) {
+    /// Notes whether the producer offers a data source of this name whose state can be cleared.
+    pub(crate) fn note_data_source(&self, name: &str, has_state: bool) {
         let mut commands = self.commands.lock();
-        match descriptor.clears_incremental_state {
-            true => commands.with_state.insert(descriptor.name.clone()),
-            false => commands.with_state.remove(&descriptor.name),
+        match has_state {
+            true => commands.with_state.insert(name.to_owned()),
+            false => commands.with_state.remove(name),
         };
     }
 
@@ -445,6 +450,16 @@ mod tests {
     }
 
     #[test]
+    fn a_producer_that_never_asks_for_commands_is_given_up() {
+        let (producer, outgoing) = producer();
+        let clear = || producer.clear_incremental_state(&[]);
+        (0..COMMANDS_WAITING_MAX).for_each(|_| clear());
+        assert!(!outgoing.is_given_up());
+        clear();
+        assert!(outgoing.is_given_up());
+    }
+
+    #[test]
     fn configurations_change_for_producers_that_take_that() {
         let (producer, outgoing) = producer();
         producer.take_commands_request(1);
@@ -519,11 +534,7 @@ mod tests {
         producer.restart_state();
         // It has not said that it can clear its state.
         assert_eq!(told(&outgoing), [] as [&str; 0]);
-        producer.note_data_source(&DataSourceDescriptor {
-            name: "ds".to_owned(),
-            clears_incremental_state: true,
-            ..DataSourceDescriptor::default()
-        });
+        producer.note_data_source("ds", true);
         for _ in 0..2 {
             producer.restart_state();
             assert_eq!(told(&outgoing), ["clear [InstanceId(1)]"]);

@@ -1,5 +1,7 @@
 //! What a consumer learns of producers, data sources and sessions.
 
+use std::collections::VecDeque;
+
 use tracezero_core::clock;
 use tracezero_ipc::consumer_port::service_state::{
     DataSourceState, ProducerState, ServiceState, SessionState, service_state,
@@ -8,13 +10,8 @@ use tracezero_service::SessionState as Phase;
 
 use crate::host::Host;
 
-/// Sends the state that a user may see: calls `send` with each reply, and whether more follow.
-pub(crate) fn send_service_state(
-    host: &Host,
-    uid: u32,
-    sessions_only: bool,
-    send: impl FnMut(&[u8], bool),
-) {
+/// Returns the state that a user may see, in parts: each is a reply.
+pub(crate) fn service_state_parts(host: &Host, uid: u32, sessions_only: bool) -> VecDeque<Vec<u8>> {
     let state = host.service.service_state(uid);
     let producers: Vec<ProducerState<'_>> = state
         .producers
@@ -69,6 +66,7 @@ pub(crate) fn send_service_state(
             bugreport_filename: session.bugreport_filename.as_deref().unwrap_or_default(),
         })
         .collect();
+    let mut parts = VecDeque::new();
     let left_out = service_state(
         &ServiceState {
             producers: &producers,
@@ -79,11 +77,12 @@ pub(crate) fn send_service_state(
             tracing_service_version: concat!("tracezero v", env!("CARGO_PKG_VERSION")),
         },
         sessions_only,
-        send,
+        |part, _| parts.push_back(part.to_vec()),
     );
     if left_out > 0 {
         host.log.line(format_args!(
             "a list of data sources and sessions lacks {left_out}, which are too large to be sent"
         ));
     }
+    parts
 }
