@@ -184,15 +184,23 @@ impl ConsumerPort {
             }
             (None, None) => Err("write_into_file needs a file: none came with the request".into()),
             (Some(_), Some(_)) => Err("output_path was given and also a file; give one".into()),
-            (Some(_), None) if !self.is_trusted_with_files() => Err(
-                "output_path needs the user that the daemon runs as; open the file and pass it"
-                    .into(),
-            ),
             (Some(path), None) => {
-                let file = TraceFile::create_new(Path::new(path)).map_err(io::Error::from);
-                Ok(Some(file.map_err(|error| {
-                    format!("output_path {path:?} cannot be created: {error}")
-                })?))
+                let created = match &self.host.output_folder {
+                    _ if self.is_trusted_with_files() => {
+                        TraceFile::create_new(Path::new(path)).map_err(io::Error::from)
+                    }
+                    Some(folder) => folder.create(Path::new(path), self.peer.uid),
+                    None => {
+                        return Err(
+                            "output_path needs the user that the daemon runs as, or the \
+                                    daemon's option --output-dir; open the file and pass it"
+                                .into(),
+                        );
+                    }
+                };
+                let file = created
+                    .map_err(|error| format!("output_path {path:?} cannot be created: {error}"))?;
+                Ok(Some(file))
             }
         }
     }
@@ -458,7 +466,7 @@ impl Port for ConsumerPort {
                     all_started: true,
                     clone_triggers: true,
                 },
-                has_output_path: self.is_trusted_with_files(),
+                has_output_path: self.is_trusted_with_files() || self.host.output_folder.is_some(),
                 has_clone_session: true,
             })),
             Request::SaveTraceForBugreport => Answer::Reply(saved_for_bugreport(

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -19,6 +20,7 @@ use crate::log::Log;
 use crate::log_environment::LogEnvironment;
 use crate::memory::MemoryQuotas;
 use crate::outgoing::Noted;
+use crate::output_folder::OutputFolder;
 
 /// Where a daemon listens, and who may connect.
 #[derive(Clone, Debug)]
@@ -34,6 +36,9 @@ pub struct DaemonOptions {
     /// The size of the trace buffers of all sessions and clones, in bytes: half of the machine's
     /// memory, by default.
     pub buffers_max_bytes: u64,
+    /// The folder in which sessions of other users may create trace files with `output_path`. `None`:
+    /// they pass open files.
+    pub output_folder: Option<PathBuf>,
     /// The log.
     pub log: Log,
 }
@@ -54,6 +59,7 @@ impl DaemonOptions {
                 gid: None,
             },
             buffers_max_bytes: machine_memory_bytes() / 2,
+            output_folder: None,
             log,
         }
     }
@@ -70,6 +76,13 @@ pub enum DaemonError {
         /// The reason.
         source: io::Error,
     },
+    /// It cannot open the folder for trace files.
+    OutputFolder {
+        /// The path.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// The system lacks something else.
     Io(io::Error),
 }
@@ -80,6 +93,13 @@ impl fmt::Display for DaemonError {
             Self::Listen { address, source } => {
                 write!(f, "cannot listen at {address}: {source}")?;
                 f.write_str(remedy(source.kind()))
+            }
+            Self::OutputFolder { path, source } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "the folder for trace files, {path}, cannot be opened: {source}"
+                )
             }
             Self::Io(error) => error.fmt(f),
         }
@@ -109,7 +129,9 @@ fn remedy(kind: io::ErrorKind) -> &'static str {
 impl std::error::Error for DaemonError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Listen { source, .. } | Self::Io(source) => Some(source),
+            Self::Listen { source, .. } | Self::OutputFolder { source, .. } | Self::Io(source) => {
+                Some(source)
+            }
         }
     }
 }
@@ -178,6 +200,10 @@ impl Daemon {
                 listeners.push((side, listener));
             }
         }
+        let output_folder = options.output_folder.map(|path| {
+            let opened = OutputFolder::open(&path);
+            opened.map_err(|source| DaemonError::OutputFolder { path, source })
+        });
         let limits = Limits {
             buffers_bytes: options.buffers_max_bytes,
             ..Limits::default()
@@ -188,6 +214,7 @@ impl Daemon {
             service: Service::new(Arc::new(environment), limits),
             log: options.log,
             memory_quotas: Arc::new(MemoryQuotas::default()),
+            output_folder: output_folder.transpose()?,
             detached: Detached::default(),
             open_files: AtomicUsize::new(0),
             noted: Arc::new(Noted::new(Waker::new()?)),

@@ -9,6 +9,7 @@ use crate::detached::Detached;
 use crate::log::Log;
 use crate::memory::MemoryQuotas;
 use crate::outgoing::Noted;
+use crate::output_folder::OutputFolder;
 
 /// What all connections of a daemon share.
 pub(crate) struct Host {
@@ -17,6 +18,8 @@ pub(crate) struct Host {
     pub(crate) uid: u32,
     pub(crate) log: Log,
     pub(crate) memory_quotas: Arc<MemoryQuotas>,
+    /// Where trace files of other users may be, if anywhere.
+    pub(crate) output_folder: Option<OutputFolder>,
     pub(crate) detached: Detached,
     /// The number of threads that write files.
     pub(crate) open_files: AtomicUsize,

@@ -24,6 +24,7 @@ mod port; // what the ports of producers and consumers have in common
 mod file_waker; // what wakes the threads that write files
 mod remote_consumer; // a consumer as the service calls it
 mod detached; // sessions without a consumer
+mod output_folder; // trace files for users that are not trusted
 mod host; // what all connections share
 mod file_session; // the threads that write files
 mod remote_producer; // a producer as the service calls it

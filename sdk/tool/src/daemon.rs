@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::c_int;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::Parser as _;
@@ -54,6 +54,13 @@ pub(crate) struct Args {
     /// The size of the trace buffers of all sessions, in MiB; half of the machine's memory by default
     #[arg(long, value_name = "MIB")]
     memory_limit: Option<u32>,
+    /// The folder in which sessions of other users may create trace files, by `output_path` in their
+    /// configuration
+    ///
+    /// Without this, only the daemon's own user and root may do so. All may pass an open file, as the
+    /// command `perfetto` does.
+    #[arg(long, value_name = "FOLDER")]
+    output_dir: Option<PathBuf>,
 }
 
 /// Serves other processes in place of Perfetto's `traced`
@@ -124,6 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     if let Some(limit_mib) = args.memory_limit {
         options.buffers_max_bytes = u64::from(limit_mib) << 20;
     }
+    options.output_folder.clone_from(&args.output_dir);
     let listens_at = format!(
         "listens for producers at {}, for consumers at {}",
         listed(&options.producer_addresses),
