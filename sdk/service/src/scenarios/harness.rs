@@ -566,6 +566,23 @@ impl SessionOwner for OwnerCalls {
     }
 }
 
+/// A small, deterministic random number generator.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    /// Returns an index below `len`; `None` if there is none.
+    pub(super) fn index(&mut self, len: usize) -> Option<usize> {
+        (len > 0).then(|| self.below(len as u64) as usize)
+    }
+}
+
 /// A session. It is freed when this is dropped.
 pub(super) struct TestSession {
     service: Arc<Service>,

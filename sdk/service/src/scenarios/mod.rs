@@ -32,4 +32,5 @@ mod hostile_memory; // shared memory that changes while it is read
 mod hostile_producers; // producers that write where they must not
 mod hostile_packets; // packets that producers must not write
 mod floods; // producers that ask for too much
+mod day; // a day of a busy service: each account closes
 mod stress; // all operations at once, from many threads

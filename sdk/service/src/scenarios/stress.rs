@@ -23,22 +23,10 @@ use tracezero_core::protos::TraceDecoder;
 use tracezero_core::shm::{Geometry, shared_memory};
 use tracezero_producer::{Arbiter, ArbiterConfig, TraceWriter};
 
-use super::harness::write;
+use super::harness::{Random, write};
 
 const THREADS: u64 = 8;
 const STEPS: usize = 2000;
-
-/// A small, deterministic random number generator.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 /// The number of callbacks that the service was given, and of those that it has called.
 #[derive(Default)]
