@@ -237,3 +237,132 @@ fn handle<P: Port>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
+    use tracezero_ipc::consumer_port::Method;
+    use tracezero_ipc::waker::Waker;
+    use tracezero_service::trace_buffer::ClientIdentity;
+    use tracezero_service::{Limits, Machine, Service};
+
+    use super::*;
+    use crate::detached::Detached;
+    use crate::host::Host;
+    use crate::log::Log;
+    use crate::memory::MemoryQuotas;
+    use crate::outgoing::{ConnectionId, Noted};
+    use crate::peer::Peer;
+
+    /// Returns the connection of a consumer, and the consumer's end of it.
+    fn connection(opened: Instant) -> (Connection, UnixStream) {
+        let (own, other) = UnixStream::pair().unwrap();
+        own.set_nonblocking(true).unwrap();
+        let host = Arc::new(Host {
+            service: Service::new(Arc::new(Machine), Limits::default()),
+            uid: 0,
+            log: Log::new(|_| ()),
+            memory_quotas: Arc::new(MemoryQuotas::default()),
+            detached: Detached::default(),
+            open_files: AtomicUsize::new(0),
+            noted: Arc::new(Noted::new(Waker::new().unwrap())),
+        });
+        let peer = Peer {
+            uid: 0,
+            identity: ClientIdentity::default(),
+            is_on_network: false,
+        };
+        let outgoing = Arc::new(Outgoing::new(ConnectionId(1), Arc::clone(&host.noted)));
+        let port = ConsumerPort::new(host, peer, Arc::clone(&outgoing));
+        let socket = Socket::of_stream(own.into());
+        let port = AnyPort::Consumer(port);
+        (Connection::new(socket, outgoing, port, opened), other)
+    }
+
+    fn call(consumer: &mut UnixStream) {
+        let mut frame = Vec::new();
+        Frame {
+            request_id: 1,
+            body: Body::Invoke {
+                service_id: SERVICE_ID,
+                method_id: Method::QueryCapabilities.id(),
+                args: &[],
+                drops_reply: true,
+            },
+        }
+        .append_to(&mut frame);
+        std::io::Write::write_all(consumer, &frame).unwrap();
+    }
+
+    #[test]
+    fn a_peer_that_makes_no_call_in_time_is_disconnected() {
+        let opened = Instant::now();
+        let deadline = opened + HANDSHAKE_LIMIT;
+        let (mut connection, mut consumer) = connection(opened);
+        let next = connection.check_deadlines(deadline - Duration::from_nanos(1));
+        assert!(matches!(next, Ok(Some(next)) if next == deadline));
+        let late = connection.check_deadlines(deadline);
+        assert!(matches!(late, Err(EndConnection::NotIntroduced)));
+        call(&mut consumer);
+        connection.receive().unwrap();
+        assert!(matches!(connection.check_deadlines(deadline), Ok(None)));
+    }
+
+    #[test]
+    fn a_peer_that_takes_nothing_in_time_is_disconnected() {
+        let begin = Instant::now();
+        let (mut connection, mut consumer) = connection(begin);
+        call(&mut consumer);
+        connection.receive().unwrap();
+        // The socket does not have room for all of it.
+        for _ in 0..20 {
+            connection.outgoing.reply(1, Some(&[0; 100_000]));
+        }
+        assert!(!connection.send(begin).unwrap());
+        let deadline = begin + STUCK_LIMIT;
+        let next = connection.check_deadlines(deadline - Duration::from_nanos(1));
+        assert!(matches!(next, Ok(Some(next)) if next == deadline));
+        // Attempts alone are no progress.
+        assert!(!connection.send(begin + Duration::from_secs(5)).unwrap());
+        let late = connection.check_deadlines(deadline);
+        assert!(matches!(late, Err(EndConnection::Stuck)));
+        // What the peer takes is.
+        consumer.read_exact(&mut vec![0; 200_000]).unwrap();
+        assert!(!connection.send(begin + Duration::from_secs(5)).unwrap());
+        assert!(connection.check_deadlines(deadline).is_ok());
+        consumer.set_nonblocking(true).unwrap();
+        while !connection.send(deadline).unwrap() {
+            let _ = consumer.read(&mut vec![0; 200_000]).unwrap();
+        }
+        assert!(matches!(
+            connection.check_deadlines(deadline + STUCK_LIMIT),
+            Ok(None)
+        ));
+    }
+
+    #[test]
+    fn a_connection_handles_some_frames_a_turn() {
+        let (mut connection, mut consumer) = connection(Instant::now());
+        // Each of these frames is answered.
+        for _ in 0..3 * FRAMES_PER_TURN_MAX {
+            std::io::Write::write_all(&mut consumer, &[2, 0, 0, 0, 0x10, 1]).unwrap();
+        }
+        drop(consumer);
+        let mut answered = Vec::new();
+        for _ in 0..2 {
+            connection.receive().unwrap();
+            assert!(connection.is_behind());
+            answered.push(connection.outgoing.len_bytes());
+        }
+        assert_eq!(answered[1], 2 * answered[0]);
+        // What the peer has sent before it has gone is handled, too.
+        let mut turns = std::iter::repeat_with(|| connection.receive());
+        let end = turns.find_map(Result::err);
+        assert!(matches!(end, Some(EndConnection::ByPeer)), "{end:?}");
+        assert_eq!(connection.outgoing.len_bytes(), 3 * answered[0]);
+    }
+}
