@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs all fuzz targets, or those named as arguments, two at a time. Targets of the trace buffer and
-# of the shared memory run for 60 s each, the others for 30 s; FUZZ_SECONDS sets another time. Needs
-# cargo-fuzz, which ci/fetch.sh installs. To search for longer:
+# Runs all fuzz targets, or those named as arguments, two at a time. Targets of the trace buffer, of
+# the shared memory and of the daemon run for 60 s each, the others for 30 s; FUZZ_SECONDS sets
+# another time. Needs cargo-fuzz, which ci/fetch.sh installs. To search for longer:
 #   FUZZ_SECONDS=3600 ci/fuzz.sh decoder
 # Failing inputs are left in fuzz/artifacts/<target>/. Reproduce one with
 #   RUSTC_BOOTSTRAP=1 cargo fuzz run <target> fuzz/artifacts/<target>/<file>
@@ -15,7 +15,7 @@ export RUSTC_BOOTSTRAP=1
 
 fuzz_one() {
     local target=$1 seconds=30 log
-    case $target in trace_buffer_* | shm_*) seconds=60 ;; esac
+    case $target in trace_buffer_* | shm_* | ipc_session) seconds=60 ;; esac
     seconds=${FUZZ_SECONDS:-$seconds}
     mkdir -p "fuzz/corpus/$target"
     local folders=("fuzz/corpus/$target")

@@ -251,6 +251,18 @@ impl Daemon {
         self.end_sessions()
     }
 
+    /// Serves until there is nothing to do at once. For fuzz targets, which have one thread.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not let it wait for connections.
+    #[cfg(fuzzing)]
+    pub fn settle(&mut self) -> io::Result<()> {
+        self.host.noted.enter_loop();
+        while self.event_loop.turn(Some(Instant::now()))? {}
+        Ok(())
+    }
+
     fn end_sessions(&mut self) -> io::Result<()> {
         let service = &self.host.service;
         for session in service.service_state(0).sessions {

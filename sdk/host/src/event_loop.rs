@@ -104,8 +104,9 @@ impl EventLoop {
         self.listeners.clear();
     }
 
-    /// Sends what waits, runs due timers, and handles what arrives until there is more to do.
-    pub(crate) fn turn(&mut self, latest: Option<Instant>) -> io::Result<()> {
+    /// Sends what waits, runs due timers, and handles what arrives until there is more to do. Returns
+    /// true if there was anything to do at once.
+    pub(crate) fn turn(&mut self, latest: Option<Instant>) -> io::Result<bool> {
         let now = Instant::now();
         self.check_deadlines(now);
         self.send_noted();
@@ -121,10 +122,12 @@ impl EventLoop {
         let deadlines = [timer, self.next_check, self.accepts_again, latest, noted];
         let next = deadlines.into_iter().flatten().min();
         let timeout = next.map(|next| next.saturating_duration_since(now));
-        for event in self.wait(timeout)? {
+        let events = self.wait(timeout)?;
+        let had_work = noted.is_some() || !events.is_empty();
+        for event in events {
             self.handle(event);
         }
-        Ok(())
+        Ok(had_work)
     }
 
     /// Clears incremental state that is too old. No timer wakes the loop for this: commits do.
