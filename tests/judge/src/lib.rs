@@ -26,6 +26,7 @@ mod problem; // problems: what is wrong, where, by which rule
 mod schema; // the published schema and a test's own fields
 mod sequence; // the incremental state of a sequence
 mod texts; // resolves interned ids to texts
+mod built_tool; // builds the command `tracezero`
 mod tool; // runs the command `tracezero` on a trace
 mod tracks; // spans, counters and descriptors of tracks
 mod value; // values of arguments and of custom messages
@@ -35,6 +36,7 @@ mod walk; // visits every field of a message and of the messages inside it
 pub use async_spans::{
     AsyncSpan, Slice, async_span_named, async_spans_named, slice, slices, slices_named,
 };
+pub use built_tool::built_tool;
 pub use counts::{Counts, disagreements};
 pub use examiner::counts;
 pub use problem::{Problem, Rule};

@@ -50,6 +50,11 @@ impl Tool {
         }
     }
 
+    /// Returns the path of the executable.
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     /// Returns the counts of each subcommand that counts.
     ///
     /// `extra_values` is the number of counter values that were written along with other events: a

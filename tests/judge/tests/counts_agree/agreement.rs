@@ -1,12 +1,10 @@
 //! Collects the counts of all sources, and compares them.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
 
-use judge::{Counts, Tool, counts, disagreements};
+use judge::{Counts, Tool, built_tool, counts, disagreements};
 use support::alone;
 use tracezero::{InMemorySession, Report};
 
@@ -84,63 +82,9 @@ pub fn differences(judge: &Counts, file: &Path, report: Option<&Report>) -> Vec<
         .collect()
 }
 
-/// The command `tracezero`. Cargo gives the path of an executable to tests of its own package only.
-/// If all tests are run, the command is built beside the judge. Otherwise it is built here.
-pub static TOOL: LazyLock<Tool> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_BIN_EXE_judge")).parent().unwrap();
-    let binary = folder.join("tracezero");
-    if !is_newer_than_its_source(&binary) {
-        build_tool(folder);
-    }
-    Tool::new(binary)
-});
-
-/// The folders whose source the command is built from.
-const SOURCES: [&str; 6] = [
-    "protozero/src",
-    "protozero-codegen/src",
-    "sdk/schema/protos",
-    "sdk/core/src",
-    "sdk/reader/src",
-    "sdk/tool/src",
-];
-
-fn is_newer_than_its_source(binary: &Path) -> bool {
-    let Ok(built) = fs::metadata(binary).and_then(|file| file.modified()) else {
-        return false;
-    };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut folders: Vec<_> = SOURCES.map(|folder| root.join(folder)).into();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-            let file = entry.metadata().unwrap();
-            if file.is_dir() {
-                folders.push(entry.path());
-            } else if file.modified().unwrap() > built {
-                return false;
-            }
-        }
-    }
-    true
-}
-
-/// Builds the command into the target folder of a Cargo profile.
-fn build_tool(folder: &Path) {
-    let profile = match folder.file_name().unwrap().to_str().unwrap() {
-        "debug" => "dev",
-        other => other,
-    };
-    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--locked", "--offline", "--profile", profile])
-        .args(["--package", "tracezero-cli", "--bin", "tracezero"])
-        .arg("--target-dir")
-        .arg(folder.parent().unwrap())
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-}
+/// The command `tracezero`.
+pub static TOOL: LazyLock<Tool> =
+    LazyLock::new(|| built_tool(Path::new(env!("CARGO_BIN_EXE_judge"))));
 
 pub fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("counts_agree");

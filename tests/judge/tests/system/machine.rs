@@ -1,22 +1,62 @@
 //! A daemon with sockets of its own, and recordings by the command `perfetto`.
+//!
+//! The daemon is `traced`, or our own in the run that [`DAEMON`] asks for.
 
 use std::collections::HashMap;
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use judge::{ExtraSchema, Loss, Options, Verdict, judge_with};
+use judge::{ExtraSchema, Loss, Options, Tool, Verdict, built_tool, judge_with};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use support::{Folder, not_run};
 
 use crate::programs::{BY_ENVIRONMENT, KIND, NAME};
 use crate::running::{Possessions, Program};
+
+/// The environment variable that chooses [`Daemon::Ours`] if its value is `tracezero`.
+pub const DAEMON: &str = "TRACEZERO_TEST_DAEMON";
+
+/// Who serves producers and consumers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Daemon {
+    /// Perfetto's.
+    Traced,
+    /// `tracezero daemon`.
+    Ours,
+}
+
+impl Daemon {
+    /// Returns the daemon of this run of the tests.
+    pub fn of_this_run() -> Self {
+        match env::var_os(DAEMON) {
+            Some(name) if name == "tracezero" => Self::Ours,
+            Some(name) => panic!("{DAEMON} is {name:?}; give tracezero, or nothing for traced"),
+            None => Self::Traced,
+        }
+    }
+
+    fn command(self, programs: &Path) -> Command {
+        match self {
+            Self::Traced => Command::new(programs.join("traced")),
+            Self::Ours => {
+                static TOOL: LazyLock<Tool> =
+                    LazyLock::new(|| built_tool(Path::new(env!("CARGO_BIN_EXE_judge"))));
+                let mut command = Command::new(TOOL.binary());
+                command.arg("daemon");
+                command
+            }
+        }
+    }
+}
 
 /// The longest time that a step of a test takes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -47,11 +87,13 @@ pub fn wait_until(mut is_true: impl FnMut() -> bool) {
 
 /// A machine with a daemon.
 pub struct Machine {
+    /// Who serves.
+    kind: Daemon,
     programs: PathBuf,
     folder: Folder,
     /// Where producers connect.
     producer_socket: String,
-    traced: Child,
+    daemon: Child,
 }
 
 impl Machine {
@@ -63,8 +105,12 @@ impl Machine {
     }
 
     /// Starts a daemon that listens for producers on a port of the network, so that it cannot share
-    /// memory with them. `None` if the programs are missing.
+    /// memory with them. `None` if the programs are missing, and for our daemon, which serves no
+    /// producers without shared memory.
     pub fn start_on_network() -> Option<Self> {
+        if Daemon::of_this_run() == Daemon::Ours {
+            return None;
+        }
         // Nobody else takes the port in the meantime: the system gives others first.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -74,12 +120,15 @@ impl Machine {
 
     fn start_at(folder: Folder, producer_socket: String) -> Option<Self> {
         let programs = programs()?;
-        let traced = traced(&programs, &folder, &producer_socket);
+        let kind = Daemon::of_this_run();
+        let mut daemon = daemon(kind, &programs, &folder, &producer_socket);
+        let daemon = started(&mut daemon, &folder);
         Some(Self {
+            kind,
             programs,
             folder,
             producer_socket,
-            traced,
+            daemon,
         })
     }
 
@@ -92,47 +141,58 @@ impl Machine {
             return None;
         }
         // A checkout in a private folder is no fault of the machine, so this does not fail with `CI`.
-        let version = Command::new(programs.join("traced"))
-            .arg("--version")
-            .uid(uid)
-            .output();
+        let kind = Daemon::of_this_run();
+        let mut version = kind.command(&programs);
+        let version = version.arg("--help").uid(uid).output();
         if !version.is_ok_and(|output| output.status.success()) {
             let _ = writeln!(
                 io::stderr(),
-                "not run: user {uid} cannot reach {programs:?}"
+                "not run: user {uid} cannot reach the daemon's program"
             );
             return None;
         }
         let folder = Folder::empty();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
         let producer_socket = folder.file("producer").display().to_string();
-        let traced = started(
-            traced_command(&programs, &folder, &producer_socket).uid(uid),
-            &folder,
-        );
+        let mut daemon = daemon(kind, &programs, &folder, &producer_socket);
+        let daemon = started(daemon.uid(uid), &folder);
         Some(Self {
+            kind,
             programs,
             folder,
             producer_socket,
-            traced,
+            daemon,
         })
     }
 
     /// Ends the daemon as `kill -9` does, and starts another one.
     pub fn restart(&mut self) {
-        self.traced.kill().unwrap();
-        self.traced.wait().unwrap();
-        self.traced = traced(&self.programs, &self.folder, &self.producer_socket);
+        self.daemon.kill().unwrap();
+        self.daemon.wait().unwrap();
+        let mut daemon = daemon(
+            self.kind,
+            &self.programs,
+            &self.folder,
+            &self.producer_socket,
+        );
+        self.daemon = started(&mut daemon, &self.folder);
     }
 
     /// Sends a signal to the daemon.
     pub fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.traced), signal).unwrap();
+        kill_process(Pid::from_child(&self.daemon), signal).unwrap();
+    }
+
+    /// Waits until the daemon has ended.
+    #[track_caller]
+    pub fn wait_for_end(&mut self) -> ExitStatus {
+        wait_until(|| self.daemon.try_wait().unwrap().is_some());
+        self.daemon.wait().unwrap()
     }
 
     /// Returns what the daemon has at the moment.
     pub fn possessions(&self) -> Possessions {
-        Possessions::of(self.traced.id())
+        Possessions::of(self.daemon.id())
     }
 
     /// Returns what the daemon knows of its producers.
@@ -151,16 +211,38 @@ impl Machine {
     /// Waits until the daemon has a session in a state.
     #[track_caller]
     pub fn wait_for_session(&self, state: &str) {
-        wait_until(|| self.query().contains(state));
+        // The head of the table has the word `STARTED`, too. The count of buffers is in parentheses.
+        let is_in_state = |line: &str| line.contains(&format!(" {state} ")) && line.contains(" (");
+        wait_until(|| {
+            let query = self.query();
+            let sessions = query.split("TRACING SESSIONS:").nth(1);
+            sessions.is_some_and(|it| it.lines().skip(3).any(is_in_state))
+        });
+    }
+
+    /// Starts Perfetto's producer of the state of the machine. `None` if the program is missing.
+    pub fn probes(&self) -> Option<Program> {
+        let program = self.programs.join("traced_probes");
+        if !program.exists() {
+            not_run("Perfetto's traced_probes, which ci/fetch.sh fetches by apt");
+            return None;
+        }
+        let child = Command::new(program)
+            .env("PERFETTO_PRODUCER_SOCK_NAME", &self.producer_socket)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Some(Program::of(child))
     }
 
     /// Starts a recording with a configuration in text format.
     pub fn record(&self, name: &str, config: &str) -> Recording {
         let path = self.folder.file(name);
-        let mut perfetto = self
-            .perfetto()
-            .args(["--txt", "-c", "-", "-o"])
-            .arg(&path)
+        let mut perfetto = self.perfetto();
+        perfetto.args(["--txt", "-c", "-", "-o"]).arg(&path);
+        let mut perfetto = perfetto
             .stdin(Stdio::piped())
             .stderr(File::create(self.folder.file(format!("{name}.log"))).unwrap())
             .spawn()
@@ -176,9 +258,12 @@ impl Machine {
         }
     }
 
-    fn perfetto(&self) -> Command {
+    /// Returns the command `perfetto`, connected to the daemon.
+    pub fn perfetto(&self) -> Command {
         let mut perfetto = Command::new(self.programs.join("perfetto"));
-        perfetto.env("PERFETTO_CONSUMER_SOCK_NAME", self.folder.file("consumer"));
+        perfetto
+            .env("PERFETTO_PRODUCER_SOCK_NAME", &self.producer_socket)
+            .env("PERFETTO_CONSUMER_SOCK_NAME", self.folder.file("consumer"));
         perfetto
     }
 
@@ -226,34 +311,29 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let _ = self.traced.kill();
-        let _ = self.traced.wait();
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
     }
 }
 
-fn traced(programs: &Path, folder: &Folder, producer_socket: &str) -> Child {
+/// Returns the command that starts a daemon. Removes what another one has left.
+fn daemon(kind: Daemon, programs: &Path, folder: &Folder, producer_socket: &str) -> Command {
     for socket in ["producer", "consumer"] {
         let _ = fs::remove_file(folder.file(socket));
     }
-    started(
-        &mut traced_command(programs, folder, producer_socket),
-        folder,
-    )
-}
-
-fn traced_command(programs: &Path, folder: &Folder, producer_socket: &str) -> Command {
-    let mut command = Command::new(programs.join("traced"));
+    let mut command = kind.command(programs);
     command
         .env("PERFETTO_PRODUCER_SOCK_NAME", producer_socket)
-        .env("PERFETTO_CONSUMER_SOCK_NAME", folder.file("consumer"));
+        .env("PERFETTO_CONSUMER_SOCK_NAME", folder.file("consumer"))
+        .stderr(Stdio::null());
     command
 }
 
 /// Starts a daemon, and waits until it listens.
-fn started(traced: &mut Command, folder: &Folder) -> Child {
-    let traced = traced.stderr(Stdio::null()).spawn().unwrap();
-    wait_until(|| folder.file("consumer").exists());
-    traced
+fn started(daemon: &mut Command, folder: &Folder) -> Child {
+    let daemon = daemon.spawn().unwrap();
+    wait_until(|| UnixStream::connect(folder.file("consumer")).is_ok());
+    daemon
 }
 
 /// A recording by the command `perfetto`.
@@ -288,6 +368,18 @@ impl Recording {
         fs::read(&self.path).unwrap()
     }
 
+    /// Sends a signal to the command.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.perfetto), signal).unwrap();
+    }
+
+    /// Kills the command, and returns what it has written.
+    pub fn kill(mut self) -> Vec<u8> {
+        self.perfetto.kill().unwrap();
+        self.perfetto.wait().unwrap();
+        fs::read(&self.path).unwrap_or_default()
+    }
+
     /// Ends the recording as Ctrl-C does, and returns the trace.
     pub fn finish(mut self) -> Vec<u8> {
         kill_process(Pid::from_child(&self.perfetto), Signal::INT).unwrap();
@@ -304,14 +396,15 @@ pub fn judged(trace: &[u8]) -> Verdict {
         ..Options::default()
     };
     let verdict = judge_with(trace, &ExtraSchema::new(), options).unwrap();
-    // The daemon's buffer reports a loss before the first packet of each sequence.
+    // The buffer of `traced` reports a loss before the first packet of each sequence. Ours does not.
     let mut firsts = HashMap::new();
     for (index, packet) in verdict.packets.iter().enumerate() {
         let sequence_id = packet.trusted_packet_sequence_id();
         firsts.entry(sequence_id).or_insert(index);
     }
     let mut losses = verdict.losses.iter();
-    let is_first = |loss: &Loss| firsts[&loss.sequence_id] == loss.packet;
+    let marks_firsts = Daemon::of_this_run() == Daemon::Traced;
+    let is_first = |loss: &Loss| marks_firsts && firsts[&loss.sequence_id] == loss.packet;
     assert!(losses.all(is_first), "{:?}", verdict.losses);
     verdict
 }

@@ -1,4 +1,8 @@
-//! Processes as producers of Perfetto's real daemon, `traced`. The command `perfetto` records them.
+//! Processes as producers of Perfetto's real daemon, `traced`, and of our own. The command `perfetto`
+//! records them.
+//!
+//! The tests run with `traced`. One of them, in `our_daemon.rs`, runs all others again with our daemon.
+//! To run one test with our daemon, set `TRACEZERO_TEST_DAEMON=tracezero`.
 //!
 //! `ci/fetch.sh` fetches both. The environment variable `PERFETTO_BIN` names another folder with them.
 //! Where they are missing, these tests say that they were not run, and fail if `CI` is set.
@@ -13,6 +17,7 @@ static ALLOCATOR: Counting = Counting;
 mod machine; // the daemon and the command
 mod programs; // programs that record
 mod running; // a program that runs
+mod our_daemon; // all of the following tests, with our daemon
 mod cut_proxy; // a man in the middle who cuts connections
 mod recordings; // what the traces have
 mod allocations; // recording allocates nothing
@@ -24,3 +29,7 @@ mod triggers; // sessions that wait for a trigger
 mod restarts; // daemons and programs that are killed
 mod cuts; // connections that are cut
 mod trust; // daemons of other users
+mod probes; // what traced_probes records
+mod commands; // ways to use the command
+mod bad_configs; // configurations that the daemon refuses
+mod killed_commands; // commands that are killed, producers that are stopped

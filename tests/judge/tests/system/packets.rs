@@ -94,11 +94,20 @@ fn check_payloads(page_kib: u32) {
         assert_eq!(given, u64::from(*memory_kib) * 1024, "{name}");
     }
     let verdict = judged(&recording.finish());
+    // `traced` names the process in each packet, our daemon in the first one of each sequence.
+    let named = verdict.packets.iter().filter(|it| it.has_trusted_pid());
+    let processes: BTreeMap<u32, u32> = named
+        .map(|it| {
+            let process = it.trusted_pid().cast_unsigned();
+            (it.trusted_packet_sequence_id(), process)
+        })
+        .collect();
     // The numbers of the packets of each sequence, of which each program has two.
     let mut sequences: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
     for (packet, event) in test_packets(&verdict) {
-        let process = packet.trusted_pid().cast_unsigned();
-        let key = (process, packet.trusted_packet_sequence_id());
+        let sequence_id = packet.trusted_packet_sequence_id();
+        let process = processes[&sequence_id];
+        let key = (process, sequence_id);
         sequences.entry(key).or_default().push(event.counter());
         let text = event.payload.single_string();
         let is_same = text == payload(event.counter() as usize);

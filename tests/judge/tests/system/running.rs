@@ -65,8 +65,13 @@ impl Program {
     /// Returns the size of the shared memory that the daemon has given, in bytes. 0 if it has given
     /// none.
     pub fn shared_memory_bytes(&self) -> u64 {
+        /// How `traced` and our daemon call it.
+        const NAMES: [&str; 2] = ["/memfd:perfetto_shmem", "/memfd:tracezero"];
+
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.id())).unwrap();
-        let sizes = maps.lines().filter(|line| line.contains("perfetto_shmem"));
+        let sizes = maps
+            .lines()
+            .filter(|line| NAMES.iter().any(|name| line.contains(name)));
         let sizes = sizes.map(|line| {
             let range = line.split_whitespace().next().unwrap();
             let (start, end) = range.split_once('-').unwrap();

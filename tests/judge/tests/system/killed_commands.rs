@@ -1,0 +1,176 @@
+//! Commands that are killed, producers that are stopped, and a daemon that is asked to end.
+
+use std::fs;
+
+use judge::{ExtraSchema, Options, judge_with};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::machine::{Daemon, Machine, judged, wait_until};
+use crate::programs::SPANS;
+use crate::recordings::EVERYTHING;
+use crate::restarts::ticks;
+use crate::running::Program;
+
+/// How much more memory the daemon may have after a session whose command was killed, in KiB. The
+/// buffer of the session was larger.
+const MORE_KIB: u64 = 8 * 1024;
+
+/// The most short times for a producer that does not answer.
+const SHORT: &str = "flush_timeout_ms: 200 data_source_stop_timeout_ms: 200";
+
+fn has_no_session(machine: &Machine) -> bool {
+    machine.query().contains("Tracing sessions: 0 ")
+}
+
+fn signal(program: &Program, signal: Signal) {
+    let process = Pid::from_raw(program.id().cast_signed()).unwrap();
+    kill_process(process, signal).unwrap();
+}
+
+/// Stops a program, and waits until all of its threads have stopped.
+fn stop(program: &Program) {
+    signal(program, Signal::STOP);
+    let is_stopped = |status: String| status.contains("State:\tT");
+    wait_until(|| {
+        let mut tasks = fs::read_dir(format!("/proc/{}/task", program.id())).unwrap();
+        tasks.all(|task| {
+            let status = fs::read_to_string(task.unwrap().path().join("status"));
+            status.is_ok_and(is_stopped)
+        })
+    });
+}
+
+fn said(machine: &Machine, name: &str, text: &str) -> bool {
+    let log = fs::read_to_string(machine.file(&format!("{name}.log")));
+    log.is_ok_and(|log| log.contains(text))
+}
+
+/// Waits until the session of a killed command is gone, and checks that the next one is exact.
+#[track_caller]
+fn check_after_kill(machine: &Machine) {
+    wait_until(|| has_no_session(machine));
+    machine.wait_for_producers(1);
+    let config = format!("{EVERYTHING} duration_ms: 200");
+    assert!(ticks(&machine.record("next", &config).wait()) > 0);
+}
+
+#[test]
+fn a_killed_command_leaves_no_session_in_any_phase() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let mut program = machine.program("ticks");
+    program.wait_for("connected");
+    check_after_kill(&machine);
+    let before = machine.possessions();
+
+    let triggers = r#"trigger_config {
+        trigger_mode: START_TRACING trigger_timeout_ms: 60000 triggers { name: "a" }
+    }"#;
+    let configured = machine.record("configured", &format!("{EVERYTHING} {triggers}"));
+    machine.wait_for_session("CONFIGURED");
+    configured.kill();
+    check_after_kill(&machine);
+
+    let started = machine.record("started", EVERYTHING);
+    machine.wait_for_session("STARTED");
+    started.kill();
+    check_after_kill(&machine);
+
+    // The flush waits for the program.
+    let flushing = machine.record("flushing", EVERYTHING);
+    machine.wait_for_session("STARTED");
+    stop(&program);
+    flushing.signal(Signal::INT);
+    wait_until(|| said(&machine, "flushing", "disabling tracing"));
+    flushing.kill();
+    wait_until(|| has_no_session(&machine));
+    signal(&program, Signal::CONT);
+    check_after_kill(&machine);
+
+    // The stop waits for the program.
+    let config = format!("{EVERYTHING} flush_timeout_ms: 100");
+    let stopping = machine.record("stopping", &config);
+    machine.wait_for_session("STARTED");
+    stop(&program);
+    stopping.signal(Signal::INT);
+    machine.wait_for_session("STOP_WAIT");
+    stopping.kill();
+    wait_until(|| has_no_session(&machine));
+    signal(&program, Signal::CONT);
+    check_after_kill(&machine);
+
+    machine.possessions().check_level(before, MORE_KIB);
+}
+
+#[test]
+fn a_command_that_is_killed_as_it_reads_leaves_no_session() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let recording = machine.record("reading", EVERYTHING);
+    let mut program = machine.program("laps");
+    program.wait_for("done");
+    let before = machine.possessions();
+    recording.signal(Signal::INT);
+    wait_until(|| fs::metadata(machine.file("reading")).is_ok_and(|file| file.len() > 0));
+    assert!(!recording.kill().is_empty());
+    wait_until(|| has_no_session(&machine));
+    // It had filled a buffer before.
+    machine.possessions().check_level(before, 0);
+    program.go_on();
+    program.wait();
+}
+
+/// A flush and a stop fail after their times. Both are counted, and the other producer's data are
+/// whole.
+#[test]
+fn a_stopped_producer_delays_the_end_for_a_while() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let mut stopped = machine.program_called("stopped", "ticks");
+    stopped.wait_for("connected");
+    let mut program = machine.program("spans");
+    let recording = machine.record("stopped", &format!("{EVERYTHING} {SHORT}"));
+    program.wait_for("done");
+    stop(&stopped);
+    let trace = recording.finish();
+    let verdict = judged(&trace);
+    assert_eq!(verdict.events_named("work").count() as u64, 3 * SPANS);
+    let stats = verdict.trace_stats.as_ref().unwrap();
+    assert!(stats.flushes_failed() >= 1, "{stats:?}");
+    machine.wait_for_producers(2);
+    program.go_on();
+    program.wait();
+    signal(&stopped, Signal::CONT);
+    check_after_kill(&machine);
+}
+
+/// `traced` ends at once, and leaves a file without what it has not written.
+#[test]
+fn a_daemon_that_is_asked_to_end_completes_its_files() {
+    if Daemon::of_this_run() == Daemon::Traced {
+        return;
+    }
+    let Some(mut machine) = Machine::start() else {
+        return;
+    };
+    let mut program = machine.program("spans");
+    // The file would be written much later.
+    let config = format!("{EVERYTHING} write_into_file: true file_write_period_ms: 600000");
+    let recording = machine.record("file", &config);
+    program.wait_for("done");
+    machine.signal(Signal::TERM);
+    assert!(machine.wait_for_end().success());
+    let trace = recording.wait();
+    let options = Options::default();
+    let verdict = judge_with(&trace, &ExtraSchema::new(), options).unwrap();
+    assert_eq!(verdict.events_named("work").count() as u64, 3 * SPANS);
+    assert!(verdict.losses.is_empty());
+    for socket in ["producer", "consumer"] {
+        assert!(!machine.file(socket).exists(), "{socket}");
+    }
+    program.go_on();
+    program.wait();
+}
