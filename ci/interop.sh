@@ -2,17 +2,24 @@
 # usage: PERFETTO_BIN=FOLDER ci/interop.sh
 #
 # Checks our processes with Perfetto's own programs, which a build of Perfetto puts into FOLDER. Not
-# part of `.ci/run`, because few machines have all of them. Takes three minutes after the build, which
+# part of `.ci/run`, because few machines have all of them. Takes ten minutes after the build, which
 # takes five, and 2 GB in TMPDIR.
 #
-# 1. `stress_test` checks each packet of its six configurations, once with Perfetto's producer and
-#    once with `tests/judge/examples/stress_producer.rs`. Ours must not have more errors in any.
+# 1. `stress_test` checks each packet of its six configurations, with Perfetto's producer and daemon,
+#    with `tests/judge/examples/stress_producer.rs` in place of the producer, and with our daemon in
+#    place of `traced`. Neither of ours may have more errors in any.
 # 2. `traced` and `perfetto` record programs of the judge's tests. `trace_processor_shell` must find
 #    all events, arguments, names of threads and fields of an own schema, and report no error.
+# 3. Our daemon and `perfetto` record `sdk_producer`, which uses Perfetto's SDK. All slices must be
+#    there, without an error. `sdk_producer THREADS SPANS drop|stall|stalldrop` is a program that
+#    records so many spans `work` of the category `test` with the argument `index` in each thread as
+#    soon as a session wants them, says `done`, and waits for a line.
+# 4. `ci/perfetto_uses.sh` uses the command `perfetto` with both daemons. Exit codes, messages and
+#    traces must be the same, except for what is listed below.
 set -euo pipefail
 
-perfetto=${PERFETTO_BIN:?the folder with traced, perfetto, stress_test, stress_producer and trace_processor_shell}
-for program in traced perfetto stress_test stress_producer trace_processor_shell; do
+perfetto=${PERFETTO_BIN:?the folder with traced, perfetto, stress_test, stress_producer, sdk_producer and trace_processor_shell}
+for program in traced perfetto stress_test stress_producer sdk_producer trace_processor_shell; do
     [ -x "$perfetto/$program" ] || {
         echo "$perfetto/$program is missing: build it from Perfetto's source" >&2
         exit 1
@@ -33,20 +40,23 @@ trap 'exit 143' TERM HUP
 failed=0
 
 # Optimizes everything except the published schema, which would take many minutes.
-cargo build --locked --release --package judge --example stress_producer --test system \
+cargo build --locked --release --package judge --package tracezero-cli \
+    --example stress_producer --test system --bin tracezero \
     --config 'profile.release.package.perfetto_protos.opt-level = 0' \
     --message-format json-render-diagnostics >"$folder/built"
 executable() { # executable <target>
     sed -n 's/.*"name":"'"$1"'".*"executable":"\([^"]*\)".*/\1/p' "$folder/built"
 }
 
-stress() { # stress <name> <producer>
+stress() { # stress <name> <producer> <daemon>
     mkdir "$folder/$1"
     # It starts the programs beside its own file, so a link to it would not do.
     cp "$perfetto/stress_test" "$folder/$1"
-    ln -s "$perfetto/traced" "$perfetto/perfetto" "$folder/$1"
+    ln -s "$perfetto/perfetto" "$folder/$1"
     ln -s "$2" "$folder/$1/stress_producer"
-    echo "--- stress_test with $1 producer"
+    # Our program is a daemon if it is called so.
+    ln -s "$3" "$folder/$1/traced"
+    echo "--- stress_test with $1"
     TMPDIR=$folder/$1 "$folder/$1/stress_test" >"$folder/$1/results" 2>"$folder/$1/log" || {
         tail -n 20 "$folder/$1/log" >&2
         exit 1
@@ -89,23 +99,24 @@ packets() { # packets <name> <configuration>
         is_it && /^Num packets/ { print $4 }' "$folder/$1/results"
 }
 
-stress their "$perfetto/stress_producer"
-stress our "$(executable stress_producer)"
-table='%-12s %14s %14s %14s %14s\n'
-printf "$table" configuration "their errors" "our errors" "their packets" "our packets"
+stress perfetto "$perfetto/stress_producer" "$perfetto/traced"
+stress our-producer "$(executable stress_producer)" "$perfetto/traced"
+stress our-daemon "$perfetto/stress_producer" "$(executable tracezero)"
+table='%-12s %-14s %10s %10s\n'
+printf "$table" configuration with errors packets
 for config in simple backfills bursts heavy stalls xxl_packets; do
-    theirs=$(errors their "$config")
-    ours=$(errors our "$config")
-    printf "$table" "$config" "$theirs" "$ours" "$(packets their "$config")" "$(packets our "$config")"
-    for name in their our; do
+    theirs=$(errors perfetto "$config")
+    for name in perfetto our-producer our-daemon; do
+        count=$(errors "$name" "$config")
+        printf "$table" "$config" "$name" "$count" "$(packets "$name" "$config")"
         if grep -q "Consumer didn't quit in time" "$(errors_log "$name" "$config")"; then
-            echo "    the trace of $name producer is cut off: \`traced\` took more than 30 s to read the buffer"
+            echo "    the trace is cut off: the daemon took more than 30 s to read the buffer"
+        fi
+        if ((count > theirs)); then
+            echo "$config: $name has more errors than Perfetto's own" >&2
+            failed=1
         fi
     done
-    if ((ours > theirs)); then
-        echo "$config: our producer has more errors than Perfetto's" >&2
-        failed=1
-    fi
 done
 
 recording_failed() { # recording_failed <reason>
@@ -114,33 +125,34 @@ recording_failed() { # recording_failed <reason>
     exit 1
 }
 
-# Records a program of `tests/judge/tests/system/programs.rs` until it says `done`.
-record() { # record <kind of program> <data source>
-    echo "--- $1, recorded by perfetto"
-    export PERFETTO_PRODUCER_SOCK_NAME=$folder/$1.producer PERFETTO_CONSUMER_SOCK_NAME=$folder/$1.consumer
-    "$perfetto/traced" 2>"$folder/traced.log" &
+# Records a program until it says `done`.
+record() { # record <name> <data source> <daemon> <program>...
+    local name=$1 source=$2
+    echo "--- $name, recorded by perfetto"
+    export PERFETTO_PRODUCER_SOCK_NAME=$folder/$name.producer PERFETTO_CONSUMER_SOCK_NAME=$folder/$name.consumer
+    $3 2>"$folder/traced.log" &
     daemon=$!
     # A socket is there before the daemon listens at it.
     for _ in {1..100}; do
         "$perfetto/perfetto" --query >/dev/null 2>&1 && break
         sleep 0.1
     done
-    "$perfetto/perfetto" --txt -c - -o "$folder/$1.pftrace" 2>"$folder/perfetto.log" \
-        <<<"buffers { size_kb: 65536 } data_sources { config { name: \"$2\" } }" &
+    shift 3
+    "$perfetto/perfetto" --txt -c - -o "$folder/$name.pftrace" 2>"$folder/perfetto.log" \
+        <<<"buffers { size_kb: 65536 } data_sources { config { name: \"$source\" } }" &
     local recording=$! word
     coproc program {
-        TRACEZERO_TEST_PRODUCER=$1 TRACEZERO_TEST_PRODUCER_NAME=$1 \
-            exec "$(executable system)" programs::is_a_producer --exact --ignored --nocapture
+        TRACEZERO_TEST_PRODUCER=$name TRACEZERO_TEST_PRODUCER_NAME=$name exec "$@"
     }
     # The shell forgets these when the program has ended.
     local output=${program[0]} input=${program[1]} process=$program_PID
     until [ "${word:-}" = done ]; do
-        read -r -u "$output" word || recording_failed "the program \"$1\" has ended before it was done"
+        read -r -u "$output" word _ || recording_failed "the program \"$name\" has ended before it was done"
     done
     kill -INT "$recording"
     wait "$recording" || recording_failed "perfetto has failed"
     echo >&"$input"
-    wait "$process" || recording_failed "the program \"$1\" has failed"
+    wait "$process" || recording_failed "the program \"$name\" has failed"
     kill "$daemon"
     wait "$daemon" || true # ended by the signal
     daemon=
@@ -160,7 +172,10 @@ expect_clean() { # expect_clean <kind of program>
     expect "$1" "select name, value from stats where severity in ('error', 'data_loss') and value > 0" <<<name,value
 }
 
-record spans track_event
+# A program of `tests/judge/tests/system/programs.rs`.
+ours=("$(executable system)" programs::is_a_producer --exact --ignored --nocapture)
+
+record spans track_event "$perfetto/traced" "${ours[@]}"
 expect spans 'select name, count() as slices, sum(dur < 0) as unfinished from slice group by name' <<LINES
 name,slices,unfinished
 work,30000,0
@@ -183,7 +198,7 @@ debug.on,30000,[NULL],[NULL],a thread,a thread
 LINES
 expect_clean spans
 
-record samples com.example.samples
+record samples com.example.samples "$perfetto/traced" "${ours[@]}"
 # trace_processor knows these fields by the descriptors in the trace.
 expect samples 'select name, key, count() as args, sum(int_value) as ints
     from slice join args using (arg_set_id) group by name, key' <<LINES
@@ -192,5 +207,35 @@ sample,memory_sample.resident_kb,1000,1000
 sample,memory_sample.virtual_kb,1000,499500
 LINES
 expect_clean samples
+
+record sdk track_event "$(executable tracezero) daemon" "$perfetto/sdk_producer" 1 100000 stalldrop
+expect sdk 'select name, count() as slices, sum(dur < 0) as unfinished, sum(distinct int_value) as sum
+    from slice join args using (arg_set_id) group by name' <<LINES
+name,slices,unfinished,sum
+work,100000,0,4999950000
+LINES
+expect_clean sdk
+
+# Writes the results of `ci/perfetto_uses.sh` with a daemon, without what differs for a reason.
+uses() { # uses <name> <daemon>
+    echo "--- the command perfetto with $1"
+    ci/perfetto_uses.sh "$perfetto" "$2" "$folder/$1" 2>"$folder/$1.log" || {
+        tail -n 5 "$folder/$1.log" >&2
+        failed=1
+    }
+    # Our service writes neither the size of the machine's memory nor its time zone. It says when all
+    # data sources have started also if the session was detached before, and its snapshots of clocks
+    # are never invalid. Its version is its own, so `trace_processor` takes it for an old one, which
+    # does not flush before it writes into a file. Its reasons for a refusal are its own, too: they
+    # name the field, and what to do.
+    sed -i -e '/^"system_ram_\(bytes\|gb\)"$/d' -e '/^"timezone_off_mins"$/d' \
+        -e '/^"all_data_source_started_ns"$/d' -e '/^"invalid_clock_snapshots",/d' \
+        -e '/^"config_write_into_file_no_flush",/d' \
+        -e 's/\(Service error: Failed to clone [^:]*:\) .*/\1 .../' \
+        -e '/Failed to clone/!s/\(Service error:\) .*/\1 .../' "$folder/$1"/*
+}
+uses traced "$perfetto/traced"
+uses tracezero "$(executable tracezero) daemon"
+diff -ru "$folder/traced" "$folder/tracezero" || failed=1
 
 ((failed == 0)) && echo "All as expected."

@@ -1,7 +1,7 @@
 //! Processes as producers of Perfetto's real daemon, `traced`, and of our own. The command `perfetto`
 //! records them.
 //!
-//! The tests run with `traced`. One of them, in `our_daemon.rs`, runs all others again with our daemon.
+//! The tests run with `traced`. One of them, in `our_daemon.rs`, runs others again with our daemon.
 //! To run one test with our daemon, set `TRACEZERO_TEST_DAEMON=tracezero`.
 //!
 //! `ci/fetch.sh` fetches both. The environment variable `PERFETTO_BIN` names another folder with them.
@@ -17,7 +17,7 @@ static ALLOCATOR: Counting = Counting;
 mod machine; // the daemon and the command
 mod programs; // programs that record
 mod running; // a program that runs
-mod our_daemon; // all of the following tests, with our daemon
+mod our_daemon; // most of the following tests, with our daemon
 mod cut_proxy; // a man in the middle who cuts connections
 mod recordings; // what the traces have
 mod allocations; // recording allocates nothing
