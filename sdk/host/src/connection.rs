@@ -9,8 +9,8 @@ use tracezero_ipc::wire::{Body, BoundService, Frame};
 
 use crate::consumer_port::ConsumerPort;
 use crate::limits::{
-    CONSUMER_QUEUE_HIGH_BYTES, CONSUMER_QUEUE_MAX_BYTES, FRAMES_PER_TURN_MAX, HANDSHAKE_LIMIT,
-    MALFORMED_FRAMES_MAX, PRODUCER_QUEUE_MAX_BYTES, STUCK_LIMIT,
+    CONSUMER_QUEUE_HIGH_BYTES, FRAMES_PER_TURN_MAX, HANDSHAKE_LIMIT, MALFORMED_FRAMES_MAX,
+    PRODUCER_QUEUE_MAX_BYTES, STUCK_LIMIT,
 };
 use crate::outgoing::Outgoing;
 use crate::port::{Answer, EndConnection, Invocation, Port};
@@ -154,7 +154,7 @@ impl Connection {
     fn check_queue(&self, more_bytes: usize) -> Result<(), EndConnection> {
         let max_bytes = match &self.port {
             AnyPort::Producer(_) => PRODUCER_QUEUE_MAX_BYTES,
-            AnyPort::Consumer(_) => CONSUMER_QUEUE_MAX_BYTES,
+            AnyPort::Consumer(port) => port.queue_max_bytes(),
         };
         match self.socket.unsent_bytes() + more_bytes > max_bytes {
             true => Err(EndConnection::QueueFull),
@@ -267,6 +267,7 @@ mod tests {
             uid: 0,
             log: Log::new(|_| ()),
             memory_quotas: Arc::new(MemoryQuotas::default()),
+            output_folder: None,
             detached: Detached::default(),
             open_files: AtomicUsize::new(0),
             noted: Arc::new(Noted::new(Waker::new().unwrap())),

@@ -22,6 +22,7 @@ use tracezero_service::{
 use crate::file_session::write_on_thread;
 use crate::file_waker::FileWaker;
 use crate::host::Host;
+use crate::limits::CONSUMER_QUEUE_MAX_BYTES;
 use crate::outgoing::Outgoing;
 use crate::peer::Peer;
 use crate::port::{Answer, EndConnection, Invocation, Port};
@@ -39,6 +40,8 @@ pub(crate) struct ConsumerPort {
     reading: Option<Reading>,
     /// Replies to queries, each in parts, of which a few are queued at a time.
     backlog: VecDeque<(u64, VecDeque<Vec<u8>>)>,
+    /// The size of the last part of a trace that was sent, in bytes.
+    last_part_bytes: usize,
 }
 
 impl ConsumerPort {
@@ -52,6 +55,7 @@ impl ConsumerPort {
             has_called: false,
             reading: None,
             backlog: VecDeque::new(),
+            last_part_bytes: 0,
         }
     }
 
@@ -65,16 +69,24 @@ impl ConsumerPort {
             }
             self.outgoing.reply(*request_id, Some(&part));
             self.backlog.pop_front();
-        } else if let Some(reading) = &mut self.reading
-            && !reading.send_part(&self.host.service, &self.outgoing)
-        {
-            self.reading = None;
+        } else if let Some(reading) = &mut self.reading {
+            let has_more = reading.send_part(&self.host.service, &self.outgoing);
+            self.last_part_bytes = reading.part_bytes();
+            if !has_more {
+                self.reading = None;
+            }
         }
     }
 
     /// Returns true if there is more to send when the consumer has taken what waits.
     pub(crate) fn has_more(&self) -> bool {
         !self.backlog.is_empty() || self.reading.is_some()
+    }
+
+    /// Returns how many bytes may wait for the consumer. A part of a trace that it has asked for may
+    /// be longer than the limit, since it has whole packets.
+    pub(crate) fn queue_max_bytes(&self) -> usize {
+        CONSUMER_QUEUE_MAX_BYTES + self.last_part_bytes
     }
 
     fn is_trusted_with_files(&self) -> bool {

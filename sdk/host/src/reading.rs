@@ -31,6 +31,11 @@ impl Reading {
         }
     }
 
+    /// Returns the size of the last part, in bytes.
+    pub(crate) fn part_bytes(&self) -> usize {
+        self.part.len()
+    }
+
     /// Sends the next part. Returns whether there are more. The last reply says that it is the last.
     pub(crate) fn send_part(&mut self, service: &Service, outgoing: &Outgoing) -> bool {
         self.part.clear();

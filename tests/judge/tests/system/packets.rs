@@ -9,7 +9,7 @@ use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::trace_packet::trace_packet::Data;
 
 use crate::machine::{Machine, judged};
-use crate::programs::{NUMBERS, PAYLOAD_BYTES, payload};
+use crate::programs::{LONG_PACKET_BYTES, NUMBERS, PAYLOAD_BYTES, payload};
 
 /// Returns the test packets of a trace.
 fn test_packets(verdict: &Verdict) -> impl Iterator<Item = (&TracePacket, &TestEvent)> {
@@ -139,4 +139,28 @@ fn packets_of_all_sizes_pass_pages_of_16_kib() {
 #[test]
 fn packets_of_all_sizes_pass_pages_of_32_kib() {
     check_payloads(32);
+}
+
+#[test]
+fn a_packet_that_fills_the_queue_of_a_connection_is_read() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let config = r#"
+        buffers { size_kb: 65536 }
+        data_sources { config {
+            name: "com.example.payloads"
+            buffer_exhausted_policy: BUFFER_EXHAUSTED_STALL_THEN_DROP
+        } }
+    "#;
+    let recording = machine.record("long.pftrace", config);
+    let mut program = machine.program("long packet");
+    program.wait_for("done");
+    let verdict = judged(&recording.finish());
+    let lens: Vec<usize> = test_packets(&verdict)
+        .map(|(_, event)| event.str().len())
+        .collect();
+    assert_eq!(lens, [LONG_PACKET_BYTES]);
+    program.go_on();
+    program.wait();
 }

@@ -19,7 +19,7 @@ use crate::machine::wait_until;
 mod packets; // packets of a data source of the program
 mod triggers; // sessions that wait for a trigger
 
-pub use self::packets::{NUMBERS, PAYLOAD_BYTES, payload};
+pub use self::packets::{LONG_PACKET_BYTES, NUMBERS, PAYLOAD_BYTES, payload};
 pub use self::triggers::TRIGGER;
 
 /// The environment variable that says what the program does.
@@ -80,6 +80,7 @@ const KINDS: &[(&str, Work)] = &[
     ("laps", many_events),
     ("late numbers", packets::numbers_of_a_late_data_source),
     ("payloads", packets::payloads_of_all_sizes),
+    ("long packet", packets::one_long_packet),
 ];
 
 /// The program.
@@ -99,7 +100,9 @@ fn is_a_producer() {
     let name = env::var(NAME).unwrap();
     let mut builder = System::builder().producer_name(name);
     match &*kind {
-        PATIENT | "payloads" => builder = builder.stall_limit(Duration::from_secs(30)),
+        PATIENT | "payloads" | "long packet" => {
+            builder = builder.stall_limit(Duration::from_secs(30))
+        }
         IMPATIENT => builder = builder.stall_limit(IMPATIENT_LIMIT),
         _ => {}
     }

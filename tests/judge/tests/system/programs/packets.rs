@@ -81,6 +81,24 @@ pub fn payload(number: usize) -> String {
     letters.take(PAYLOAD_BYTES[number]).collect()
 }
 
+/// The size of a packet that is longer than what a daemon keeps for a slow command.
+pub const LONG_PACKET_BYTES: usize = 16 << 20;
+
+/// Writes one long packet.
+pub fn one_long_packet(_: &System) {
+    wait_until(Payloads::is_enabled);
+    let payload = "x".repeat(LONG_PACKET_BYTES);
+    Payloads::trace(|cx| {
+        cx.packet(|packet| {
+            packet.for_testing(|event| {
+                event.set_str(&payload);
+            });
+        });
+    });
+    say("done");
+    wait_for_line();
+}
+
 /// Writes packets of all sizes into two buffers.
 pub fn payloads_of_all_sizes(_: &System) {
     // Each instance starts by itself.
