@@ -30,6 +30,7 @@ const SOURCES: [&str; 11] = [
 /// # Panics
 ///
 /// If it cannot be built.
+#[must_use]
 pub fn built_tool(judge: &Path) -> Tool {
     let folder = judge.parent().unwrap();
     let binary = folder.join("tracezero");

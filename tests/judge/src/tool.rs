@@ -51,6 +51,7 @@ impl Tool {
     }
 
     /// Returns the path of the executable.
+    #[must_use]
     pub fn binary(&self) -> &Path {
         &self.binary
     }

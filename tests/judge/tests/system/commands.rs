@@ -108,8 +108,8 @@ fn a_detached_session_is_attached_and_stopped() {
 /// Returns the words of the line of a table that `perfetto --query` prints, by the last word.
 fn line_of(query: &str, last: &str) -> Vec<String> {
     let lines = query.lines().filter(|line| line.trim_end().ends_with(last));
-    let words = lines.map(|line| line.split_whitespace().map(str::to_owned).collect());
-    words.last().unwrap()
+    let mut words = lines.map(|line| line.split_whitespace().map(str::to_owned).collect());
+    words.next_back().unwrap()
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn is_a_producer() {
     let mut builder = System::builder().producer_name(name);
     match &*kind {
         PATIENT | "payloads" | "long packet" => {
-            builder = builder.stall_limit(Duration::from_secs(30))
+            builder = builder.stall_limit(Duration::from_secs(30));
         }
         IMPATIENT => builder = builder.stall_limit(IMPATIENT_LIMIT),
         _ => {}
