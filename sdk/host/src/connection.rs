@@ -12,7 +12,7 @@ use crate::limits::{
     CONSUMER_QUEUE_HIGH_BYTES, FRAMES_PER_TURN_MAX, HANDSHAKE_LIMIT, MALFORMED_FRAMES_MAX,
     PRODUCER_QUEUE_MAX_BYTES, STUCK_LIMIT,
 };
-use crate::outgoing::Outgoing;
+use crate::outgoing::{NO_REPLY, Outgoing};
 use crate::port::{Answer, EndConnection, Invocation, Port};
 use crate::producer_port::ProducerPort;
 
@@ -208,6 +208,11 @@ fn handle<P: Port>(
             args,
             drops_reply,
         } => {
+            // Replies that come later are dropped, too.
+            let request_id = match *drops_reply {
+                true => NO_REPLY,
+                false => request_id,
+            };
             let invocation = Invocation {
                 request_id,
                 method_id: *method_id,
@@ -218,7 +223,6 @@ fn handle<P: Port>(
                 false => Answer::Failed,
             };
             match answer {
-                _ if *drops_reply => {}
                 Answer::Reply(reply) => {
                     if !outgoing.reply(request_id, Some(&reply)) {
                         outgoing.reply(request_id, None);

@@ -354,8 +354,9 @@ impl EventLoop {
 fn connections_max() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let descriptors = limit.current.map_or(usize::MAX, |it| it as usize);
-    (descriptors / 2)
-        .saturating_sub(DESCRIPTORS_LEFT)
+    let for_connections = (descriptors / 2).saturating_sub(DESCRIPTORS_LEFT);
+    for_connections
+        .max(descriptors / 4)
         .clamp(1, CONNECTIONS_MAX)
 }
 

@@ -16,6 +16,10 @@ use tracezero_ipc::wire::{Body, Frame};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ConnectionId(pub(crate) u64);
 
+/// The number of a request whose client wants no reply: replies to it are dropped. The numbers of other
+/// requests begin at 1 and ascend.
+pub(crate) const NO_REPLY: u64 = u64::MAX;
+
 /// What the event loop has to do, and what wakes it.
 #[derive(Debug)]
 pub(crate) struct Noted {
@@ -99,6 +103,9 @@ impl Outgoing {
 
     /// Adds a frame. Returns false, and adds nothing, if it is too long for the protocol.
     pub(crate) fn send(&self, request_id: u64, body: Body<'_>) -> bool {
+        if request_id == NO_REPLY {
+            return true;
+        }
         let frame = Frame { request_id, body };
         self.push(|queue| {
             let mut fits = true;

@@ -245,6 +245,17 @@ fn calls_without_reply_are_carried_out() {
     let sync = peer.invoke(Method::Sync.number(), &[]);
     let first = peer.next().unwrap();
     assert_eq!(first.request_id, sync, "{requests:?}");
+    // Replies that would come later do not come either.
+    let mut consumer = daemon.consumer_peer();
+    let query = ConsumerMethod::QueryServiceState.id();
+    consumer.send(Body::Invoke {
+        service_id: SERVICE_ID,
+        method_id: query,
+        args: &[],
+        drops_reply: true,
+    });
+    let second = consumer.invoke(query, &[]);
+    assert_eq!(consumer.next().unwrap().request_id, second);
     let state = daemon.state();
     assert_eq!(
         (state.producers, state.data_sources.len()),
