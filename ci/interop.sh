@@ -231,12 +231,9 @@ uses() { # uses <name> <daemon>
     }
     # Our service writes neither the size of the machine's memory nor its time zone. It says when all
     # data sources have started also if the session was detached before, and its snapshots of clocks
-    # are never invalid. Its version is its own, so `trace_processor` takes it for an old one, which
-    # does not flush before it writes into a file. Its reasons for a refusal are its own, too: they
-    # name the field, and what to do.
+    # are never invalid. Its reasons for a refusal are its own: they name the field, and what to do.
     sed -i -e '/^"system_ram_\(bytes\|gb\)"$/d' -e '/^"timezone_off_mins"$/d' \
         -e '/^"all_data_source_started_ns"$/d' -e '/^"invalid_clock_snapshots",/d' \
-        -e '/^"config_write_into_file_no_flush",/d' \
         -e 's/\(Service error: Failed to clone [^:]*:\) .*/\1 .../' \
         -e '/Failed to clone/!s/\(Service error:\) .*/\1 .../' "$folder/$1"/*
 }

@@ -6,7 +6,7 @@ use tracezero_core::clock;
 use tracezero_ipc::consumer_port::service_state::{
     DataSourceState, ProducerState, ServiceState, SessionState, service_state,
 };
-use tracezero_service::SessionState as Phase;
+use tracezero_service::{SessionState as Phase, VERSION};
 
 use crate::host::Host;
 
@@ -74,7 +74,7 @@ pub(crate) fn service_state_parts(host: &Host, uid: u32, sessions_only: bool) ->
             sessions: &sessions,
             num_sessions: state.session_count as u32,
             num_sessions_started: state.started_session_count as u32,
-            tracing_service_version: concat!("tracezero v", env!("CARGO_PKG_VERSION")),
+            tracing_service_version: VERSION,
         },
         sessions_only,
         |part, _| parts.push_back(part.to_vec()),

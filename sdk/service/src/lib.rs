@@ -103,6 +103,7 @@ pub use self::recovery::{
 pub use self::requested::RequestedDataSources;
 pub use self::sequence_account::SequenceAccount;
 pub use self::service::Service;
+pub use self::service_packets::VERSION;
 pub use self::service_state::{
     InstanceSummary, ProducerState, ServiceState, SessionState, SessionSummary,
 };

@@ -15,6 +15,13 @@ use tracezero_core::protos;
 use tracezero_core::protos::sequences::TracePacketExt as _;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
+/// The version of the service, as traces and lists of sessions name it. Trace processor reads the
+/// version of Perfetto: from 54 on, it knows that a service flushes before it writes into a file.
+pub const VERSION: &str = concat!(
+    "Perfetto v54.0 compatible, tracezero ",
+    env!("CARGO_PKG_VERSION")
+);
+
 /// The sync marker, at which readers can enter a stream of packets in the middle. These bytes are
 /// at the end of a packet, and nowhere else.
 pub(crate) const SYNC_MARKER: [u8; 16] = [
@@ -225,7 +232,7 @@ fn system_info(out: &mut protos::SystemInfo<'_>) {
         out.set_release(&uname.release().to_string_lossy());
         out.set_machine(&uname.machine().to_string_lossy());
     });
-    out.set_tracing_service_version(concat!("tracezero ", env!("CARGO_PKG_VERSION")));
+    out.set_tracing_service_version(VERSION);
     out.set_page_size(rustix::param::page_size() as u32);
     if let Ok(cpus) = std::thread::available_parallelism() {
         out.set_num_cpus(cpus.get() as u32);
