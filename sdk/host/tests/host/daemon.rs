@@ -1,6 +1,7 @@
 //! A daemon that runs on a thread.
 
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -27,6 +28,26 @@ impl TestDaemon {
 
     /// Starts a daemon that calls `note` with each line of the log, once it has the line.
     pub fn with_log(note: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self::with(note, |_| ())
+    }
+
+    /// Starts a daemon that all users may connect to, in a folder that they may enter.
+    pub fn open_to_all() -> Self {
+        let daemon = Self::with(
+            |_| (),
+            |options| {
+                options.consumer_permissions = options.producer_permissions;
+            },
+        );
+        let all = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(daemon.folder.path(), all).unwrap();
+        daemon
+    }
+
+    fn with(
+        note: impl Fn(&str) + Send + Sync + 'static,
+        change: impl FnOnce(&mut DaemonOptions),
+    ) -> Self {
         let folder = Folder::empty();
         let log = Arc::<Mutex<Vec<String>>>::default();
         let lines = Arc::clone(&log);
@@ -36,6 +57,7 @@ impl TestDaemon {
         }));
         options.producer_addresses = vec![Address::Path(folder.file("p"))];
         options.consumer_addresses = vec![Address::Path(folder.file("c"))];
+        change(&mut options);
         let daemon = Daemon::bind(options).unwrap();
         let stopper = daemon.stopper();
         let thread = std::thread::spawn(move || daemon.run());

@@ -19,6 +19,7 @@ mod queries; // what consumers learn of the daemon and of sessions
 mod clones; // clones of sessions
 mod triggers; // triggers that start, stop and clone sessions
 mod files; // sessions that write files
+mod other_users; // users who may not do what the daemon's user may
 mod own_producers; // applications of tracezero: their accounts, and configurations that change
 mod slow_peers; // peers that read slowly or not at all, and floods
 mod panics; // requests that make the daemon panic
