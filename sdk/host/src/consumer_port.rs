@@ -23,6 +23,7 @@ use crate::file_session::write_on_thread;
 use crate::file_waker::FileWaker;
 use crate::host::Host;
 use crate::limits::CONSUMER_QUEUE_MAX_BYTES;
+use crate::log::Subject;
 use crate::outgoing::Outgoing;
 use crate::peer::Peer;
 use crate::port::{Answer, EndConnection, Invocation, Port};
@@ -106,7 +107,7 @@ impl ConsumerPort {
             Err(reason) => {
                 let uid = self.peer.uid;
                 let line = format_args!("a session of user {uid} was refused: {reason}");
-                self.host.log.line(line);
+                self.host.log.line(Subject::Session, line);
                 Answer::Reply(tracing_disabled(Some(&reason)))
             }
         }
@@ -165,10 +166,13 @@ impl ConsumerPort {
         // The command `perfetto` always sends these. They are for programs of Android.
         ignored.retain(|field| !["statsd_metadata", "statsd_logging"].contains(&field.as_str()));
         if !ignored.is_empty() {
-            self.host.log.line(format_args!(
-                "a configuration of user {uid} has fields that are ignored: {}",
-                ignored.join(", ")
-            ));
+            self.host.log.line(
+                Subject::Session,
+                format_args!(
+                    "a configuration of user {uid} has fields that are ignored: {}",
+                    ignored.join(", ")
+                ),
+            );
         }
         // It would lock out the producers of all others.
         if !self.is_trusted_with_files() {
@@ -253,7 +257,9 @@ impl ConsumerPort {
         let former = std::mem::replace(&mut self.consumer, Arc::new(successor));
         former.detach();
         let id = session.value();
-        self.host.log.line(format_args!("session {id} is detached"));
+        self.host
+            .log
+            .line(Subject::Session, format_args!("session {id} is detached"));
         Answer::EMPTY
     }
 

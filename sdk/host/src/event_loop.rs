@@ -20,6 +20,7 @@ use crate::connection::{AnyPort, Connection};
 use crate::consumer_port::ConsumerPort;
 use crate::host::Host;
 use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, CONSUMERS_MAX, DESCRIPTORS_LEFT};
+use crate::log::Subject;
 use crate::outgoing::{ConnectionId, Outgoing};
 use crate::peer::Peer;
 use crate::port::EndConnection;
@@ -223,9 +224,10 @@ impl EventLoop {
                 false => "producer",
             };
             let peer = open.peer;
-            self.host.log.line(format_args!(
-                "the connection to a {side} {peer} ends: {end}"
-            ));
+            self.host.log.line(
+                Subject::Ended,
+                format_args!("the connection to a {side} {peer} ends: {end}"),
+            );
         }
         // Closing the socket removes it from those that are polled.
         drop(open);
@@ -271,7 +273,10 @@ impl EventLoop {
                 Ok(Some(socket)) => {
                     let peer = Peer::of(&socket, listener);
                     if let Err(reason) = self.admit(side, socket, peer) {
-                        (self.host.log).line(format_args!("a connection is not taken: {reason}"));
+                        (self.host.log).line(
+                            Subject::Refused,
+                            format_args!("a connection is not taken: {reason}"),
+                        );
                     }
                 }
                 Ok(None) => return,
@@ -292,9 +297,10 @@ impl EventLoop {
             let _ = epoll::delete(&self.epoll, listener);
         }
         self.accepts_again = Some(Instant::now() + ACCEPT_PAUSE);
-        self.host.log.line(format_args!(
-            "no connections are taken: no descriptors are left"
-        ));
+        self.host.log.line(
+            Subject::Refused,
+            format_args!("no connections are taken: no descriptors are left"),
+        );
     }
 
     fn admit(&mut self, side: Side, socket: Socket, peer: io::Result<Peer>) -> Result<(), String> {

@@ -10,6 +10,7 @@ use tracezero_service::{FileProgress, State};
 
 use crate::file_waker::FileWaker;
 use crate::host::Host;
+use crate::log::Subject;
 
 /// Starts the thread that writes a session's file until the session has ended. The session has its
 /// file already. `done` is called when the file is complete, or with the reason why it is not.
@@ -39,7 +40,10 @@ pub(crate) fn write_on_thread(
                 Ok(FileProgress::Closed) => break Ok(()),
                 Err(error) => {
                     let id = session.value();
-                    (host.log).line(format_args!("session {id}: its file has failed: {error}"));
+                    (host.log).line(
+                        Subject::Session,
+                        format_args!("session {id}: its file has failed: {error}"),
+                    );
                     break Err(format!("the file has failed: {error}"));
                 }
             }

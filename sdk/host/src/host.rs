@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use tracezero_service::Service;
 
 use crate::detached::Detached;
-use crate::log::Log;
+use crate::log::{Log, Subject};
 use crate::memory::MemoryQuotas;
 use crate::outgoing::Noted;
 use crate::output_folder::OutputFolder;
@@ -33,9 +33,10 @@ impl Host {
             if self.detached.remove_session(session) {
                 self.service.free(session);
                 let id = session.value();
-                self.log.line(format_args!(
-                    "session {id} has ended, and nobody attached it"
-                ));
+                self.log.line(
+                    Subject::Session,
+                    format_args!("session {id} has ended, and nobody attached it"),
+                );
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use tracezero_service::{ClockReading, Environment, LimitReached, Machine};
 
-use crate::log::Log;
+use crate::log::{Log, Subject};
 
 /// The machine, with a log.
 pub(crate) struct LogEnvironment {
@@ -37,6 +37,6 @@ impl Environment for LogEnvironment {
     }
 
     fn limit_reached(&self, reached: &LimitReached) {
-        self.log.line(format_args!("{reached}"));
+        self.log.line(Subject::Producer, format_args!("{reached}"));
     }
 }

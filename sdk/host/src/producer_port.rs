@@ -12,6 +12,7 @@ use tracezero_ipc::producer_port::{
 use tracezero_service::{ConnectRequest, ProducerEndpoint, VIOLATIONS_MAX};
 
 use crate::host::Host;
+use crate::log::Subject;
 use crate::outgoing::Outgoing;
 use crate::peer::Peer;
 use crate::port::{Answer, EndConnection, Invocation, Port};
@@ -91,10 +92,13 @@ impl ProducerPort {
             remote.adopt_memory(fd, page_size_bytes)
         });
         if let Some(Err(reason)) = &adopted {
-            self.host.log.line(format_args!(
-                "producer {name:?} {}: its own memory is not used: {reason}",
-                self.peer
-            ));
+            self.host.log.line(
+                Subject::Producer,
+                format_args!(
+                    "producer {name:?} {}: its own memory is not used: {reason}",
+                    self.peer
+                ),
+            );
         }
         self.producer = Some(Connected { endpoint, remote });
         Answer::Reply(initialized(InitializeReply {

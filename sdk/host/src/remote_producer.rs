@@ -16,7 +16,7 @@ use tracezero_ipc::wire::Body;
 use tracezero_service::MemoryToCome;
 
 use crate::limits::{COMMANDS_WAITING_MAX, WRITER_TOTALS_MAX};
-use crate::log::Log;
+use crate::log::{Log, Subject};
 use crate::memory::{self, MemoryQuotas, QuotaPart};
 use crate::outgoing::Outgoing;
 use crate::peer::Peer;
@@ -169,9 +169,10 @@ impl RemoteProducer {
         };
         if !fits {
             let Self { label, .. } = self;
-            (self.log).line(format_args!(
-                "{label}: a configuration is too large to be sent"
-            ));
+            (self.log).line(
+                Subject::Producer,
+                format_args!("{label}: a configuration is too large to be sent"),
+            );
         }
     }
 
@@ -288,10 +289,13 @@ impl RemoteProducer {
 
     fn note_no_memory<E: std::fmt::Display>(&self, commands: &mut Commands, reason: &E) {
         if !std::mem::replace(&mut commands.lacks_memory, true) {
-            (self.log).line(format_args!(
-                "{}: gets no shared memory, so it cannot be recorded: {reason}",
-                self.label
-            ));
+            (self.log).line(
+                Subject::Producer,
+                format_args!(
+                    "{}: gets no shared memory, so it cannot be recorded: {reason}",
+                    self.label
+                ),
+            );
         }
     }
 }

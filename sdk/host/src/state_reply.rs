@@ -9,6 +9,7 @@ use tracezero_ipc::consumer_port::service_state::{
 use tracezero_service::{SessionState as Phase, VERSION};
 
 use crate::host::Host;
+use crate::log::Subject;
 
 /// Returns the state that a user may see, in parts: each is a reply.
 pub(crate) fn service_state_parts(host: &Host, uid: u32, sessions_only: bool) -> VecDeque<Vec<u8>> {
@@ -80,7 +81,7 @@ pub(crate) fn service_state_parts(host: &Host, uid: u32, sessions_only: bool) ->
         |part, _| parts.push_back(part.to_vec()),
     );
     if left_out > 0 {
-        host.log.line(format_args!(
+        host.log.line(Subject::Session, format_args!(
             "a list of data sources and sessions lacks {left_out}, which are too large to be sent"
         ));
     }
