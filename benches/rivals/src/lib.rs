@@ -11,6 +11,7 @@ pub mod fastrace; // spans of requests, for a collector
 pub mod tracing_chrome; // a layer of `tracing` that writes JSON
 
 pub mod perfetto_trace; // counts the spans of a trace
+pub mod programs; // starts and ends the programs of a bench
 
 use std::time::{Duration, Instant};
 

@@ -1,24 +1,20 @@
 //! One recording: a daemon, a program that records, and the command that takes the trace.
 
 use std::env;
-use std::error::Error;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use rivals::perfetto_trace::Spans;
+use rivals::programs::{Running, wait_for};
 
 use crate::Result;
 use crate::sdks::{Policy, Sdk};
 
 /// The size of the shared memory, unless the policy is the default.
 const MEMORY_KIB: u32 = 256;
-/// The longest time that daemon and command may take to start, or to end.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A recording to make.
 #[derive(Clone, Copy, Debug)]
@@ -163,76 +159,4 @@ fn slices(programs: &Programs, trace: &Path) -> Result<Option<u64>> {
     let output = String::from_utf8(output.stdout)?;
     let slices = output.lines().last().ok_or("no slices")?.parse()?;
     Ok(Some(slices))
-}
-
-/// A program that runs. It is killed if it is dropped before it has ended.
-struct Running {
-    name: &'static str,
-    child: Child,
-    output: BufReader<ChildStdout>,
-}
-
-impl Running {
-    fn start(command: &mut Command, name: &'static str) -> Result<Self> {
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let child = command.stderr(Stdio::null()).spawn();
-        let mut child = child.map_err(|error| format!("{name}: {error}"))?;
-        let output = BufReader::new(child.stdout.take().ok_or("no output")?);
-        Ok(Self {
-            name,
-            child,
-            output,
-        })
-    }
-
-    /// Waits for a line that begins with this word. Returns the rest of it.
-    fn line(&mut self, word: &str) -> Result<String> {
-        let mut line = String::new();
-        while self.output.read_line(&mut line)? > 0 {
-            if let Some(rest) = line.strip_prefix(word) {
-                return Ok(rest.to_owned());
-            }
-            line.clear();
-        }
-        Err(format!("{} has ended", self.name).into())
-    }
-
-    fn go_on(&mut self) -> Result<()> {
-        let input = self.child.stdin.as_mut().ok_or("no input")?;
-        Ok(input.write_all(b"\n")?)
-    }
-
-    fn signal(&self, signal: &str) -> Result<()> {
-        let id = self.child.id().to_string();
-        Command::new("kill").args(["-s", signal, &id]).status()?;
-        Ok(())
-    }
-
-    fn wait(&mut self) -> Result<()> {
-        let child = &mut self.child;
-        let mut has_ended = || matches!(child.try_wait(), Ok(Some(_)));
-        wait_for(&mut has_ended, self.name)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // The program has ended already, unless there was an error.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn wait_for(
-    mut is_so: impl FnMut() -> bool,
-    what: &str,
-) -> std::result::Result<(), Box<dyn Error>> {
-    let limit = Instant::now() + LIMIT;
-    while !is_so() {
-        if Instant::now() > limit {
-            return Err(format!("{what}: waited for {LIMIT:?}").into());
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }
