@@ -1,0 +1,128 @@
+//! The daemons, and sessions that the command `perfetto` starts.
+
+use std::env;
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rivals::programs::{Running, wait_for};
+
+use crate::Result;
+
+/// A daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Traced,
+    Tracezero,
+}
+
+impl Kind {
+    pub const ALL: [Self; 2] = [Self::Traced, Self::Tracezero];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Traced => "`traced`",
+            Self::Tracezero => "**`tracezero daemon`**",
+        }
+    }
+}
+
+/// The programs that are measured, and those that they are measured with.
+#[derive(Debug)]
+pub struct Programs {
+    /// A folder with `traced` and `perfetto`.
+    perfetto: PathBuf,
+    /// The command `tracezero`.
+    tracezero: PathBuf,
+    /// The program made of `../daemon/producer.cc`.
+    pub cpp_producer: Option<PathBuf>,
+    /// The program `daemon`, which records with `tracezero`.
+    pub recorder: PathBuf,
+}
+
+impl Programs {
+    pub fn of_environment() -> Result<Self> {
+        let path = |name| env::var_os(name).map(PathBuf::from);
+        Ok(Self {
+            perfetto: path("PERFETTO_BIN").ok_or("PERFETTO_BIN names no folder")?,
+            tracezero: path("TRACEZERO").ok_or("TRACEZERO names no program")?,
+            cpp_producer: path("CPP_PRODUCER"),
+            recorder: env::current_exe()?.with_file_name("daemon"),
+        })
+    }
+}
+
+/// A daemon that runs. It ends when this is dropped.
+pub struct Daemon<'a> {
+    programs: &'a Programs,
+    running: Running,
+    folder: &'a Path,
+}
+
+impl<'a> Daemon<'a> {
+    /// Starts a daemon, whose sockets are in `folder`.
+    pub fn start(kind: Kind, programs: &'a Programs, folder: &'a Path) -> Result<Self> {
+        let mut command = match kind {
+            Kind::Traced => Command::new(programs.perfetto.join("traced")),
+            Kind::Tracezero => {
+                let mut command = Command::new(&programs.tracezero);
+                command.arg("daemon");
+                command
+            }
+        };
+        let sockets = sockets(folder);
+        for (_, path) in &sockets {
+            // The last daemon may have left it.
+            let _ = fs::remove_file(path);
+        }
+        let running = Running::start(command.envs(sockets.clone()), kind.name())?;
+        // A socket is there before the daemon listens at it.
+        let listens = |path: &PathBuf| UnixStream::connect(path).is_ok();
+        let is_ready = || sockets.iter().all(|(_, path)| listens(path));
+        wait_for(is_ready, kind.name())?;
+        Ok(Self {
+            programs,
+            running,
+            folder,
+        })
+    }
+
+    /// Returns the number of the daemon's process.
+    pub fn id(&self) -> u32 {
+        self.running.id()
+    }
+
+    /// Starts a producer of this daemon.
+    pub fn producer(&self, command: &mut Command, name: &'static str) -> Result<Running> {
+        Running::start(command.envs(sockets(self.folder)), name)
+    }
+
+    /// Starts a session, whose trace goes to [`trace`](Self::trace).
+    pub fn session(&self, config: &str) -> Result<Running> {
+        let file = self.folder.join("config");
+        fs::write(&file, config)?;
+        let _ = fs::remove_file(self.trace());
+        let mut perfetto = Command::new(self.programs.perfetto.join("perfetto"));
+        perfetto.arg("--txt").arg("-c").arg(file);
+        perfetto.arg("-o").arg(self.trace());
+        Running::start(perfetto.envs(sockets(self.folder)), "perfetto")
+    }
+
+    pub fn trace(&self) -> PathBuf {
+        self.folder.join("trace")
+    }
+}
+
+fn sockets(folder: &Path) -> [(&'static str, PathBuf); 2] {
+    [
+        ("PERFETTO_PRODUCER_SOCK_NAME", folder.join("producer")),
+        ("PERFETTO_CONSUMER_SOCK_NAME", folder.join("consumer")),
+    ]
+}
+
+/// Ends a session, and waits for the rest of its trace.
+pub fn end_session(mut session: Running) -> Result<()> {
+    session.signal("INT")?;
+    session.wait()
+}

@@ -1,0 +1,222 @@
+//! Producers at full speed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use rivals::perfetto_trace::Spans;
+use rivals::programs::Running;
+
+use crate::daemons::{Daemon, Kind, Programs, end_session};
+use crate::usage::{Memory, processor_time};
+use crate::{Result, median, ms};
+
+/// The number of spans of all producers together.
+const SPANS: u64 = 2_000_000;
+/// The size of the shared memory.
+const MEMORY_KIB: u32 = 256;
+/// The time in which producers connect, so that all of them begin at once.
+const CONNECTS: Duration = Duration::from_millis(500);
+
+const HEAD: &str = "\
+| producers | policy | trace | daemon | processor, recording | in all | MB | MB per processor s | spans in the trace | readable | lost | M spans per processor s | peak memory | producers took |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
+
+/// The program that records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sdk {
+    Cpp,
+    Tracezero,
+}
+
+/// What happens to the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    /// It stays in a ring, and is read at the end.
+    Ring,
+    /// The daemon writes it into a file while it records.
+    File,
+}
+
+/// What writers do when the shared memory is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    Wait,
+    Drop,
+}
+
+/// A recording to make with both daemons.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    sdk: Sdk,
+    producers: u64,
+    policy: Policy,
+    output: Output,
+}
+
+/// The figures of a recording.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    /// The daemon's processor time until the last producer was done.
+    recording: Duration,
+    /// The same until the trace was complete.
+    in_all: Duration,
+    bytes: u64,
+    spans: Spans,
+    peak_kib: u64,
+    /// The time of the slowest producer.
+    took: Duration,
+}
+
+/// Prints the table.
+pub fn table(runs: usize, programs: &Programs, scratch: &Path) -> Result<()> {
+    println!("\n{SPANS} spans, {MEMORY_KIB} KiB of shared memory.\n\n{HEAD}");
+    for plan in plans() {
+        if plan.sdk == Sdk::Cpp && programs.cpp_producer.is_none() {
+            continue;
+        }
+        let mut outcomes = Kind::ALL.map(|kind| (kind, Vec::new()));
+        for _ in 0..runs {
+            for (kind, outcomes) in &mut outcomes {
+                outcomes.push(plan.run(*kind, programs, scratch)?);
+            }
+        }
+        for (kind, outcomes) in &outcomes {
+            println!("{}", plan.row(*kind, outcomes));
+        }
+    }
+    Ok(())
+}
+
+fn plans() -> impl Iterator<Item = Plan> {
+    let of_sdk = |sdk| [(sdk, 1), (sdk, 4)];
+    let producers = [Sdk::Cpp, Sdk::Tracezero].into_iter().flat_map(of_sdk);
+    producers.flat_map(|(sdk, producers)| {
+        let cases = [
+            (Policy::Wait, Output::Ring),
+            (Policy::Wait, Output::File),
+            (Policy::Drop, Output::Ring),
+            (Policy::Drop, Output::File),
+        ];
+        cases.map(|(policy, output)| Plan {
+            sdk,
+            producers,
+            policy,
+            output,
+        })
+    })
+}
+
+impl Plan {
+    fn config(&self) -> String {
+        // The C++ library takes the policy from its arguments.
+        let policy = match self.policy {
+            Policy::Wait => "BUFFER_EXHAUSTED_STALL_THEN_DROP",
+            Policy::Drop => "BUFFER_EXHAUSTED_DROP",
+        };
+        let output = match self.output {
+            Output::Ring => "",
+            Output::File => "write_into_file: true file_write_period_ms: 200",
+        };
+        format!(
+            r#"
+            buffers {{ size_kb: 262144 fill_policy: RING_BUFFER }}
+            data_sources {{ config {{
+                name: "track_event" buffer_exhausted_policy: {policy}
+                track_event_config {{ enabled_categories: "test" }}
+            }} }}
+            producers {{ shm_size_kb: {MEMORY_KIB} page_size_kb: 4 }}
+            {output}
+            "#
+        )
+    }
+
+    fn producer(&self, programs: &Programs) -> Result<Command> {
+        let spans = (SPANS / self.producers).to_string();
+        match self.sdk {
+            Sdk::Cpp => {
+                let program = programs.cpp_producer.as_ref();
+                let mut command = Command::new(program.ok_or("the C++ producer is missing")?);
+                let policy = match self.policy {
+                    Policy::Wait => "wait",
+                    Policy::Drop => "drop",
+                };
+                command.args(["1", &spans, policy]);
+                Ok(command)
+            }
+            Sdk::Tracezero => {
+                let mut command = Command::new(&programs.recorder);
+                command.args(["record", "tracezero", "1", &spans]);
+                command.arg(MEMORY_KIB.to_string());
+                Ok(command)
+            }
+        }
+    }
+
+    fn run(&self, kind: Kind, programs: &Programs, scratch: &Path) -> Result<Outcome> {
+        let daemon = Daemon::start(kind, programs, scratch)?;
+        let mut producers = (0..self.producers)
+            .map(|_| daemon.producer(&mut self.producer(programs)?, "a producer"))
+            .collect::<Result<Vec<Running>>>()?;
+        thread::sleep(CONNECTS);
+        let before = processor_time(daemon.id())?;
+        let session = daemon.session(&self.config())?;
+        let mut took = Duration::ZERO;
+        for producer in &mut producers {
+            let figures = producer.line("done")?;
+            let took_ns = figures.split_ascii_whitespace().next();
+            let took_ns = took_ns.ok_or("no figures")?.parse()?;
+            took = took.max(Duration::from_nanos(took_ns));
+        }
+        let recorded = processor_time(daemon.id())?;
+        end_session(session)?;
+        let complete = processor_time(daemon.id())?;
+        let trace = daemon.trace();
+        Ok(Outcome {
+            recording: recorded - before,
+            in_all: complete - before,
+            bytes: fs::metadata(&trace)?.len(),
+            spans: Spans::of_file(&trace)?,
+            peak_kib: Memory::of(daemon.id())?.peak_kib,
+            took,
+        })
+    }
+
+    /// Returns a row of the table: the median of each figure.
+    fn row(&self, kind: Kind, outcomes: &[Outcome]) -> String {
+        let of = |figure: fn(&Outcome) -> f64| median(outcomes.iter().map(figure));
+        let lost = of(|it| (SPANS - it.spans.begins) as f64);
+        format!(
+            "| {} {} | {} | {} | {} | {:.0} ms | {:.0} ms | {:.0} | {:.0} | {} | {} | {} | {:.2} | {:.0} MiB | {:.0} ms |",
+            self.producers,
+            match self.sdk {
+                Sdk::Cpp => "C++",
+                Sdk::Tracezero => "tracezero",
+            },
+            match self.policy {
+                Policy::Wait => "wait",
+                Policy::Drop => "drop",
+            },
+            match self.output {
+                Output::Ring => "ring",
+                Output::File => "file",
+            },
+            kind.name(),
+            of(|it| ms(it.recording)),
+            of(|it| ms(it.in_all)),
+            of(|it| it.bytes as f64 / 1e6),
+            of(|it| it.bytes as f64 / 1e6 / it.in_all.as_secs_f64()),
+            of(|it| it.spans.begins as f64),
+            of(|it| it.spans.decodable_begins as f64),
+            match lost {
+                0.0 => "0".to_owned(),
+                _ => format!("{lost} ({:.1} %)", 100.0 * lost / SPANS as f64),
+            },
+            of(|it| it.spans.begins as f64 / 1e6 / it.in_all.as_secs_f64()),
+            of(|it| it.peak_kib as f64 / 1024.0),
+            of(|it| ms(it.took)),
+        )
+    }
+}
