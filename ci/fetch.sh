@@ -55,7 +55,8 @@ EOF
     chmod +x "$old/rustc"
 fi
 
-# The real daemon, which tests record with.
-if [ ! -x target/perfetto/bin/perfetto ]; then
+# The real daemon, which tests record with. A folder of an earlier version may lack a program.
+if [ ! -x target/perfetto/bin/traced_probes ]; then
+    rm -rf target/perfetto
     ci/fetch_perfetto.sh target/perfetto
 fi
