@@ -22,7 +22,7 @@ use tracezero_service::{
 use crate::file_session::write_on_thread;
 use crate::file_waker::FileWaker;
 use crate::host::Host;
-use crate::limits::CONSUMER_QUEUE_MAX_BYTES;
+use crate::limits::{CONSUMER_QUEUE_MAX_BYTES, QUERIES_MAX};
 use crate::log::Subject;
 use crate::outgoing::Outgoing;
 use crate::peer::Peer;
@@ -470,6 +470,9 @@ impl Port for ConsumerPort {
             Request::ObserveEvents(events) => {
                 self.consumer.observe(request_id, *events, service);
                 Answer::Later
+            }
+            Request::QueryServiceState { .. } if self.backlog.len() >= QUERIES_MAX => {
+                Answer::Failed
             }
             Request::QueryServiceState { sessions_only } => {
                 let uid = self.peer.uid;

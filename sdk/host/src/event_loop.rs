@@ -19,7 +19,7 @@ use tracezero_ipc::socket::Socket;
 use crate::connection::{AnyPort, Connection};
 use crate::consumer_port::ConsumerPort;
 use crate::host::Host;
-use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, CONSUMERS_MAX, DESCRIPTORS_LEFT};
+use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, CONSUMERS_MAX, DESCRIPTORS_LEFT, STUCK_LIMIT};
 use crate::log::Subject;
 use crate::outgoing::{ConnectionId, Outgoing};
 use crate::peer::Peer;
@@ -69,6 +69,26 @@ struct OpenConnection {
     peer: Peer,
     /// True if the loop waits until the socket has room.
     awaits_room: bool,
+}
+
+impl OpenConnection {
+    /// Sends what waits. If the socket has no room for all of it, the loop will wait for room.
+    fn send(
+        &mut self,
+        epoll: &OwnedFd,
+        id: ConnectionId,
+        now: Instant,
+    ) -> Result<(), EndConnection> {
+        let awaits_room = !self.connection.send(now)?;
+        if awaits_room != self.awaits_room {
+            self.awaits_room = awaits_room;
+            let mut flags = EventFlags::IN;
+            flags.set(EventFlags::OUT, awaits_room);
+            let data = EventData::new_u64(id.0);
+            epoll::modify(epoll, self.connection.socket(), data, flags).map_err(io::Error::from)?;
+        }
+        Ok(())
+    }
 }
 
 impl EventLoop {
@@ -184,23 +204,15 @@ impl EventLoop {
 
     fn send(&mut self, id: ConnectionId) {
         let now = Instant::now();
-        let mut is_blocked = false;
-        let epoll = self.epoll.try_clone();
-        self.with(id, |open| {
-            let awaits_room = !open.connection.send(now)?;
-            if awaits_room != open.awaits_room {
-                open.awaits_room = awaits_room;
-                let mut flags = EventFlags::IN;
-                flags.set(EventFlags::OUT, awaits_room);
-                let data = EventData::new_u64(id.0);
-                epoll::modify(epoll?, open.connection.socket(), data, flags)
-                    .map_err(io::Error::from)?;
+        let Some(open) = self.connections.get_mut(&id) else {
+            return;
+        };
+        match open.send(&self.epoll, id, now) {
+            Ok(()) if open.awaits_room && self.next_check.is_none() => {
+                self.next_check = Some(now + STUCK_LIMIT);
             }
-            is_blocked = awaits_room;
-            Ok(())
-        });
-        if is_blocked && self.next_check.is_none() {
-            self.next_check = Some(now + ACCEPT_PAUSE);
+            Ok(()) => {}
+            Err(end) => self.close(id, &end),
         }
     }
 

@@ -36,6 +36,9 @@ pub(crate) const DESCRIPTORS_LEFT: usize = 64;
 /// The size of the shared memory of all producers of one user, in bytes.
 pub(crate) const SHARED_MEMORY_PER_UID_MAX_BYTES: usize = 512 << 20;
 
+/// The number of lists that a consumer may ask for before it takes them. Further requests fail.
+pub(crate) const QUERIES_MAX: usize = 4;
+
 /// The number of commands that wait for a producer's request to get them. A producer for which more
 /// wait is disconnected.
 pub(crate) const COMMANDS_WAITING_MAX: usize = 4096;

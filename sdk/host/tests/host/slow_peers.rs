@@ -14,7 +14,7 @@ use tracezero_ipc::wire::Frame;
 
 use crate::consumer::{Consumer, recording};
 use crate::daemon::TestDaemon;
-use crate::peer::invocation;
+use crate::peer::{ArrivedBody, invocation};
 use crate::producer::{Instance, Producer, packet_with};
 
 /// A producer for which more bytes wait is disconnected.
@@ -125,12 +125,16 @@ fn replies_to_many_requests_at_once_are_limited() {
         Frame { request_id, body }.append_to(&mut stream);
     }
     consumer.send_bytes(&stream);
-    let mut replies = 0;
-    while consumer.next().is_some() {
-        replies += 1;
+    let (mut answered, mut failed) = (0, 0);
+    while answered + failed < QUERIES {
+        match consumer.next().unwrap().body {
+            ArrivedBody::Reply { reply: None, .. } => failed += 1,
+            ArrivedBody::Reply { has_more: true, .. } => {}
+            ArrivedBody::Reply { .. } => answered += 1,
+            other => panic!("{other:?}"),
+        }
     }
-    assert!(replies < QUERIES, "{replies}");
-    assert_eq!(daemon.log_lines("it reads too slowly").len(), 1);
+    assert!(answered > 0 && failed > QUERIES / 2, "{answered} {failed}");
     // Whoever reads the replies may ask as often.
     let mut consumer = daemon.consumer();
     for _ in 0..5 {
