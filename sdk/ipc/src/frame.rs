@@ -8,6 +8,9 @@ const LENGTH_BYTES: usize = 4;
 /// The maximum size of a frame, in bytes, without its length.
 pub const FRAME_MAX_BYTES: usize = 128 * 1024 - LENGTH_BYTES;
 
+/// The size of the buffer before much arrives, in bytes.
+const FIRST_BUFFER_BYTES: usize = 4 * 1024;
+
 /// A frame that is longer than [`FRAME_MAX_BYTES`]. The stream cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameTooLong {
@@ -29,6 +32,9 @@ impl std::error::Error for FrameTooLong {}
 
 /// Cuts a stream into frames.
 ///
+/// Its memory grows while what is received fills it, up to the largest frame: most of a daemon's connections carry
+/// little, and it has many.
+///
 /// ```
 /// use tracezero_ipc::frame::{FrameReader, append_frame};
 ///
@@ -46,11 +52,13 @@ impl std::error::Error for FrameTooLong {}
 /// ```
 #[derive(Debug)]
 pub struct FrameReader {
-    /// As large as the largest frame with its length.
-    buffer: Box<[u8]>,
+    /// At most as large as the largest frame with its length.
+    buffer: Vec<u8>,
     /// The bytes that were received and not handed out: `buffer[start..end]`.
     start: usize,
     end: usize,
+    /// True if there was no room for more when bytes were last received.
+    was_filled: bool,
 }
 
 impl Default for FrameReader {
@@ -64,9 +72,10 @@ impl FrameReader {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            buffer: vec![0; LENGTH_BYTES + FRAME_MAX_BYTES].into(),
+            buffer: vec![0; FIRST_BUFFER_BYTES],
             start: 0,
             end: 0,
+            was_filled: false,
         }
     }
 
@@ -76,6 +85,10 @@ impl FrameReader {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
+        if std::mem::take(&mut self.was_filled) {
+            let size_bytes = (2 * self.buffer.len()).min(LENGTH_BYTES + FRAME_MAX_BYTES);
+            self.buffer.resize(size_bytes, 0);
+        }
         &mut self.buffer[self.end..]
     }
 
@@ -90,6 +103,7 @@ impl FrameReader {
             "no room for {len} bytes"
         );
         self.end += len;
+        self.was_filled = self.end == self.buffer.len();
     }
 
     /// Returns the next frame, or `None` if more bytes are needed. Skips empty frames.
@@ -170,6 +184,27 @@ mod tests {
         for piece_bytes in [1, 7, 4096, 131_072, usize::MAX] {
             assert_eq!(frames(&stream, piece_bytes).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn memory_grows_with_what_arrives_up_to_the_largest_frame() {
+        let mut reader = FrameReader::new();
+        let mut small = Vec::new();
+        append_frame(&mut small, &[1; FIRST_BUFFER_BYTES / 2]);
+        for _ in 0..100 {
+            reader.room()[..small.len()].copy_from_slice(&small);
+            reader.received(small.len());
+            assert_eq!(reader.next_frame(), Ok(Some(&small[LENGTH_BYTES..])));
+        }
+        assert_eq!(reader.room().len(), FIRST_BUFFER_BYTES);
+        for _ in 0..100 {
+            let len = reader.room().len();
+            // These are empty frames.
+            reader.room().fill(0);
+            reader.received(len);
+            assert_eq!(reader.next_frame(), Ok(None));
+        }
+        assert_eq!(reader.room().len(), LENGTH_BYTES + FRAME_MAX_BYTES);
     }
 
     #[test]

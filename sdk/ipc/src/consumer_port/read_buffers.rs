@@ -143,8 +143,15 @@ mod tests {
             let request_id = u64::MAX;
             Frame { request_id, body }.append_to(&mut stream);
             let mut reader = FrameReader::new();
-            reader.room()[..stream.len()].copy_from_slice(&stream);
-            reader.received(stream.len());
+            let mut rest = &stream[..];
+            while !rest.is_empty() {
+                assert_eq!(reader.next_frame(), Ok(None));
+                let room = reader.room();
+                let (part, behind) = rest.split_at(room.len().min(rest.len()));
+                room[..part.len()].copy_from_slice(part);
+                reader.received(part.len());
+                rest = behind;
+            }
             let frame = reader.next_frame().unwrap().expect("one frame");
             assert!(frame.len() <= FRAME_MAX_BYTES);
             let Body::Reply { reply, .. } = Frame::decode(frame).unwrap().body else {
