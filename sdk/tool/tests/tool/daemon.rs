@@ -12,7 +12,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::Folder;
+use support::{Folder, wait_until};
 
 use crate::process::command;
 
@@ -134,7 +134,15 @@ fn group_and_mode(path: &Path) -> (u32, u32) {
 fn the_daemon_ends_well_at_both_signals_and_removes_its_sockets() {
     for signal in [Signal::TERM, Signal::INT] {
         let place = Place::new();
-        let daemon = Running::start(&mut place.daemon(&[]));
+        let command = place.daemon(&[]);
+        // Whoever runs the tests may ignore SIGINT, as a shell does for what it starts in the
+        // background. Then a program that the tests start would ignore it, too.
+        let mut with_signals = Command::new("env");
+        with_signals
+            .arg("--default-signal=INT")
+            .arg(command.get_program())
+            .args(command.get_args());
+        let daemon = Running::start(&mut with_signals);
         place.expect_listening();
         daemon.end(signal);
         assert_eq!(place.folder.entries(), Vec::<String>::new());
@@ -249,7 +257,11 @@ fn a_group_of_others_is_an_error_and_leaves_no_socket_behind() {
     if rustix::process::geteuid().is_root() {
         fs::set_permissions(&place.folder, fs::Permissions::from_mode(0o777)).unwrap();
         let program = place.folder.file("tracezero");
-        fs::copy(env!("CARGO_BIN_EXE_tracezero"), &program).unwrap();
+        // By a program of its own: if this process wrote the file, one that another test starts at the
+        // same time would have it open for writing until it runs, and the copy could not be run.
+        let mut copying = Command::new("cp");
+        copying.arg(env!("CARGO_BIN_EXE_tracezero")).arg(&program);
+        assert!(copying.status().unwrap().success());
         for command in [&mut wrong, &mut right] {
             let args: Vec<OsString> = command.get_args().map(Into::into).collect();
             *command = Command::new(&program);
@@ -398,6 +410,8 @@ fn a_service_manager_is_told_once_both_sockets_accept_connections() {
         let nothing = manager.recv(&mut [0; 64]).unwrap_err();
         assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
         drop(other);
+        // A program that another test starts has the listener until it runs.
+        wait_until(|| UnixStream::connect(&place.consumers).is_err());
 
         manager.set_nonblocking(false).unwrap();
         manager.set_read_timeout(Some(PATIENCE)).unwrap();
