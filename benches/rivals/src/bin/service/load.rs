@@ -21,8 +21,8 @@ const MEMORY_KIB: u32 = 256;
 const CONNECTS: Duration = Duration::from_millis(500);
 
 const HEAD: &str = "\
-| producers | policy | trace | daemon | processor, recording | in all | MB | MB per processor s | spans in the trace | readable | lost | M spans per processor s | peak memory | producers took |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
+| producers | policy | trace | daemon | processor, recording | in all | MB | MB per processor s | spans in the trace | readable | lost | lost, at most | M spans per processor s | peak memory | producers took |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 /// The program that records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,9 +187,10 @@ impl Plan {
     /// Returns a row of the table: the median of each figure.
     fn row(&self, kind: Kind, outcomes: &[Outcome]) -> String {
         let of = |figure: fn(&Outcome) -> f64| median(outcomes.iter().map(figure));
-        let lost = of(|it| (SPANS - it.spans.begins) as f64);
+        let lost = outcomes.iter().map(|it| SPANS - it.spans.begins);
+        let most_lost = lost.clone().max().unwrap_or_default();
         format!(
-            "| {} {} | {} | {} | {} | {:.0} ms | {:.0} ms | {:.0} | {:.0} | {} | {} | {} | {:.2} | {:.0} MiB | {:.0} ms |",
+            "| {} {} | {} | {} | {} | {:.0} ms | {:.0} ms | {:.0} | {:.0} | {} | {} | {} | {} | {:.2} | {:.0} MiB | {:.0} ms |",
             self.producers,
             match self.sdk {
                 Sdk::Cpp => "C++",
@@ -210,13 +211,19 @@ impl Plan {
             of(|it| it.bytes as f64 / 1e6 / it.in_all.as_secs_f64()),
             of(|it| it.spans.begins as f64),
             of(|it| it.spans.decodable_begins as f64),
-            match lost {
-                0.0 => "0".to_owned(),
-                _ => format!("{lost} ({:.1} %)", 100.0 * lost / SPANS as f64),
-            },
+            share(median(lost)),
+            share(most_lost),
             of(|it| it.spans.begins as f64 / 1e6 / it.in_all.as_secs_f64()),
             of(|it| it.peak_kib as f64 / 1024.0),
             of(|it| ms(it.took)),
         )
+    }
+}
+
+/// Writes a number of spans as a share of all.
+fn share(spans: u64) -> String {
+    match spans {
+        0 => "0".to_owned(),
+        _ => format!("{:.1} %", 100.0 * spans as f64 / SPANS as f64),
     }
 }
