@@ -257,6 +257,8 @@ impl ConnectedRealm<'_> {
             progress: self.service.outbox.progress(config.target_buffer),
             exhausted_policy: config.exhausted_policy.unwrap_or(DEFAULT_POLICY),
             stall_limit: self.stall_limit,
+            // All data sources of this process do.
+            clears_incremental_state: true,
             config: config.bytes,
         };
         let instance = Instance {

@@ -156,6 +156,8 @@ pub struct DataSourceSetup {
     pub stall_limit: Duration,
     /// The sizes that the session's configuration gives for the shared memory of the producer.
     pub memory_sizes: MemorySizes,
+    /// [`DataSourceDescriptor::clears_incremental_state`] of the data source.
+    pub clears_incremental_state: bool,
     /// A serialized `DataSourceConfig`, including the fields that the service sets.
     pub config: Vec<u8>,
 }

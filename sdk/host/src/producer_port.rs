@@ -156,19 +156,14 @@ impl ProducerPort {
         let Connected { endpoint, remote } = producer;
         match request {
             Request::RegisterDataSource(Some(descriptor)) => {
-                let name = descriptor.name.clone();
-                let has_state = descriptor.clears_incremental_state;
                 // Perfetto's service ignores what it refuses, and clients expect no failure.
-                if endpoint.register_data_source(descriptor).is_ok() {
-                    remote.note_data_source(&name, has_state);
-                }
+                let _ = endpoint.register_data_source(descriptor);
             }
             Request::UpdateDataSource(Some(descriptor)) => {
                 let _ = endpoint.update_data_source(descriptor);
             }
             Request::UnregisterDataSource { name } => {
                 endpoint.unregister_data_source(name);
-                remote.note_data_source(name, false);
             }
             Request::RegisterTraceWriter(Some(writer)) => {
                 endpoint.register_writer(writer.writer_id, writer.target_buffer, &Arc::default());

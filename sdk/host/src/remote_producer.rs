@@ -1,6 +1,6 @@
 //! A producer of another process, as the service calls it: calls become commands.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
@@ -46,8 +46,6 @@ struct Commands {
     waiting: Vec<Command>,
     /// The instances that are set up.
     instances: BTreeMap<InstanceId, Instance>,
-    /// The names of the data sources whose incremental state can be cleared.
-    with_state: HashSet<String>,
     quota: Option<QuotaPart>,
     takes_changes: bool,
     /// True once a producer on a network was told to make memory for itself.
@@ -57,9 +55,9 @@ struct Commands {
 }
 
 struct Instance {
-    name: String,
     /// The encoded configuration.
     config: Vec<u8>,
+    clears_state: bool,
     /// The progress of the target buffer, and the number of parts when its incremental state began.
     progress: Arc<RingProgress>,
     began_parts: u64,
@@ -176,31 +174,17 @@ impl RemoteProducer {
         }
     }
 
-    /// Notes whether the producer offers a data source of this name whose state can be cleared.
-    pub(crate) fn note_data_source(&self, name: &str, has_state: bool) {
-        let mut commands = self.commands.lock();
-        match has_state {
-            true => commands.with_state.insert(name.to_owned()),
-            false => commands.with_state.remove(name),
-        };
-    }
-
     /// Clears the incremental state of instances whose ring has moved on by a quarter since that state
     /// began. So most of a ring can be read, although it has overwritten what came first. Perfetto's
     /// service leaves that to the configuration.
     pub(crate) fn restart_state(&self) {
         let mut commands = self.commands.lock();
-        let Commands {
-            instances,
-            with_state,
-            ..
-        } = &mut *commands;
         let mut old = Vec::new();
-        for (id, instance) in instances {
+        for (id, instance) in &mut commands.instances {
             let parts = instance.progress.parts();
-            if instance.progress.ring_bytes().is_some()
+            if instance.clears_state
+                && instance.progress.ring_bytes().is_some()
                 && parts - instance.began_parts >= RingProgress::QUARTER
-                && with_state.contains(&instance.name)
             {
                 instance.began_parts = parts;
                 old.push(*id);
@@ -306,8 +290,8 @@ impl Producer for RemoteProducer {
         if self.give_memory(&mut commands, setup.memory_sizes) {
             let command = producer_port::set_up(instance, &setup.config);
             let prepared = Instance {
-                name: setup.name.clone(),
                 config: setup.config.clone(),
+                clears_state: setup.clears_incremental_state,
                 began_parts: setup.progress.parts(),
                 progress: Arc::clone(&setup.progress),
             };
@@ -404,6 +388,7 @@ mod tests {
             exhausted_policy: BufferExhaustedPolicy::Drop,
             stall_limit: Duration::ZERO,
             memory_sizes: MemorySizes::default(),
+            clears_incremental_state: true,
             config: Vec::new(),
         }
     }
@@ -527,18 +512,22 @@ mod tests {
         producer.take_commands_request(1);
         let ring = Arc::new(RingProgress::of_ring(1 << 20));
         let other = Arc::new(RingProgress::default());
-        producer.set_up_data_source(InstanceId(1), &setup(&ring));
-        producer.set_up_data_source(InstanceId(2), &setup(&other));
+        let without_state = DataSourceSetup {
+            clears_incremental_state: false,
+            ..setup(&ring)
+        };
+        for (number, setup) in [setup(&ring), setup(&other), without_state]
+            .iter()
+            .enumerate()
+        {
+            producer.set_up_data_source(InstanceId(number as u64 + 1), setup);
+        }
         told(&outgoing);
         let advance = |parts| {
             ring.advance(parts);
             other.advance(parts);
         };
         advance(RingProgress::QUARTER);
-        producer.restart_state();
-        // It has not said that it can clear its state.
-        assert_eq!(told(&outgoing), [] as [&str; 0]);
-        producer.note_data_source("ds", true);
         for _ in 0..2 {
             producer.restart_state();
             assert_eq!(told(&outgoing), ["clear [InstanceId(1)]"]);

@@ -100,6 +100,7 @@ impl TracingSession {
                     .unwrap_or_else(|| buffer.default_policy()),
                 stall_limit: entry.stall_limit.unwrap_or(config.wait_limit),
                 memory_sizes: config.memory_sizes_of(&producer.name),
+                clears_incremental_state: descriptor.clears_incremental_state,
                 config: self
                     .recording
                     .data_source_config(entry, context.session, buffer.id),
