@@ -8,7 +8,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tracezero_core::{forked_child, own_thread, reentry};
-use tracezero_ipc::producer_port::Introduction;
 use tracezero_ipc::waker::Waker;
 use tracezero_producer::DataSourceState;
 
@@ -121,14 +120,6 @@ impl Drop for Client {
 /// The work of the thread.
 fn run(shared: &Shared, options: &Options, first: &'static DataSourceState) {
     let _inside = reentry::TracerGuard::enter();
-    let introduction = Introduction {
-        producer_name: options.producer_name.clone(),
-        memory_size_bytes: options.memory_size_bytes,
-        page_size_bytes: options.page_size_bytes,
-        sdk_version: concat!("tracezero ", env!("CARGO_PKG_VERSION")).to_owned(),
-        // Known once the daemon has said what it is.
-        takes_changes: false,
-    };
     let mut back_off = BackOff::default();
     let mut watch = None;
     loop {
@@ -136,7 +127,7 @@ fn run(shared: &Shared, options: &Options, first: &'static DataSourceState) {
         let end = match Connection::open(shared, options, first) {
             Ok(mut connection) => {
                 watch = None;
-                let end = connection.serve(&introduction);
+                let end = connection.serve();
                 if let Some(calls) = connection.calls_thread.take() {
                     back_off.reset();
                     wait_for_callbacks(shared, &calls.thread);

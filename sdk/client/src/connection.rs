@@ -175,9 +175,9 @@ impl<'a> Connection<'a> {
     }
 
     /// Serves the connection until it ends.
-    pub(crate) fn serve(&mut self, introduction: &Introduction) -> End {
+    pub(crate) fn serve(&mut self) -> End {
         let end = loop {
-            if let Err(end) = self.turn(introduction) {
+            if let Err(end) = self.turn() {
                 break end;
             }
         };
@@ -195,7 +195,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Sends and receives what there is, then waits for more.
-    fn turn(&mut self, introduction: &Introduction) -> Result<(), End> {
+    fn turn(&mut self) -> Result<(), End> {
         if self.shared.is_closing() {
             return Err(End::Closed);
         }
@@ -204,7 +204,7 @@ impl<'a> Connection<'a> {
         self.wait(is_sent)?;
         self.shared.waker.reset();
         let received = self.requests.socket.receive()?;
-        self.handle_frames(introduction)?;
+        self.handle_frames()?;
         match received {
             Received::End => Err(End::ByDaemon),
             Received::Bytes | Received::Nothing => Ok(()),
@@ -254,7 +254,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    fn handle_frames(&mut self, introduction: &Introduction) -> Result<(), End> {
+    fn handle_frames(&mut self) -> Result<(), End> {
         loop {
             // A copy: what the frame asks for may need the socket.
             let frame = self.requests.socket.next_frame().map_err(refused)?;
@@ -268,19 +268,22 @@ impl<'a> Connection<'a> {
                 }
                 continue;
             };
-            self.handle(&frame, introduction)?;
+            self.handle(&frame)?;
         }
     }
 
-    fn handle(&mut self, frame: &Frame<'_>, introduction: &Introduction) -> Result<(), End> {
+    fn handle(&mut self, frame: &Frame<'_>) -> Result<(), End> {
         match (&frame.body, &self.stage) {
             (Body::Bound(bound), Stage::Binding) => {
                 let bound = bound.as_ref();
                 let bound = bound.ok_or_else(|| refused("the daemon takes no producers here"))?;
                 let methods = Methods::new(bound).map_err(refused)?;
                 let request = producer_port::initialize_connection(&Introduction {
+                    producer_name: self.options.producer_name.clone(),
+                    memory_size_bytes: self.options.memory_size_bytes,
+                    page_size_bytes: self.options.page_size_bytes,
+                    sdk_version: concat!("tracezero ", env!("CARGO_PKG_VERSION")).to_owned(),
                     takes_changes: methods.are_of_tracezero(),
-                    ..introduction.clone()
                 });
                 let requests = &mut self.requests;
                 let request_id = requests.ask(&methods, Method::InitializeConnection, &request);
