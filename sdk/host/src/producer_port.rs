@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use tracezero_core::commit::{CommitRequest, ServiceEndpoint as _};
-use tracezero_core::coordination::{MemorySizes, ServiceControl as _};
+use tracezero_core::coordination::ServiceControl as _;
 use tracezero_core::shm::CopiedHeader;
 use tracezero_ipc::producer_port::{
     ChunkData, Commit, InitializeReply, Method, ReceivedIntroduction, Request, SERVICE, initialized,
@@ -60,15 +60,11 @@ impl ProducerPort {
             return Answer::Failed;
         }
         let name = introduction.producer_name;
-        let wished = MemorySizes {
-            size_bytes: introduction.memory_size_bytes.into(),
-            page_size_bytes: introduction.page_size_bytes.into(),
-        };
         let remote = Arc::new(RemoteProducer::new(
             format!("producer {name:?} {}", self.peer),
             self.peer,
             Arc::clone(&self.outgoing),
-            wished,
+            introduction,
             Arc::clone(&self.host.memory_quotas),
             self.host.log.clone(),
         ));
@@ -83,9 +79,6 @@ impl ProducerPort {
         let Some(endpoint) = endpoint else {
             return Answer::Failed;
         };
-        if introduction.takes_changes {
-            remote.take_changes();
-        }
         let own_memory = descriptor.take().filter(|_| introduction.provides_memory);
         let adopted = own_memory.map(|fd| {
             let page_size_bytes = introduction.page_size_bytes as usize;

@@ -11,7 +11,7 @@ use tracezero_core::coordination::{
 };
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, WriterId};
 use tracezero_core::shm::{ForeignMemory, Geometry, SharedFd, SharedFdError};
-use tracezero_ipc::producer_port;
+use tracezero_ipc::producer_port::{self, ReceivedIntroduction};
 use tracezero_ipc::wire::Body;
 use tracezero_service::MemoryToCome;
 
@@ -30,6 +30,8 @@ pub(crate) struct RemoteProducer {
     peer: Peer,
     outgoing: Arc<Outgoing>,
     wished: MemorySizes,
+    /// True if configurations can change while the producer uses them.
+    takes_changes: bool,
     memory: MemoryToCome,
     quotas: Arc<MemoryQuotas>,
     log: Log,
@@ -47,7 +49,6 @@ struct Commands {
     /// The instances that are set up.
     instances: BTreeMap<InstanceId, Instance>,
     quota: Option<QuotaPart>,
-    takes_changes: bool,
     /// True once a producer on a network was told to make memory for itself.
     has_private_memory: bool,
     /// True once it was told that there is no memory.
@@ -82,7 +83,7 @@ impl RemoteProducer {
         label: String,
         peer: Peer,
         outgoing: Arc<Outgoing>,
-        wished: MemorySizes,
+        introduction: &ReceivedIntroduction<'_>,
         quotas: Arc<MemoryQuotas>,
         log: Log,
     ) -> Self {
@@ -90,18 +91,17 @@ impl RemoteProducer {
             label,
             peer,
             outgoing,
-            wished,
+            wished: MemorySizes {
+                size_bytes: introduction.memory_size_bytes.into(),
+                page_size_bytes: introduction.page_size_bytes.into(),
+            },
+            takes_changes: introduction.takes_changes,
             memory: MemoryToCome::default(),
             quotas,
             log,
             commands: Mutex::default(),
             totals: Mutex::default(),
         }
-    }
-
-    /// Notes that the producer takes changed configurations.
-    pub(crate) fn take_changes(&self) {
-        self.commands.lock().takes_changes = true;
     }
 
     /// Takes counts of writers. Forgets those of buffers that the producer does not write to any more.
@@ -310,7 +310,7 @@ impl Producer for RemoteProducer {
 
     fn change_data_source(&self, instance: InstanceId, config: &[u8]) {
         let mut commands = self.commands.lock();
-        if commands.takes_changes && commands.instances.contains_key(&instance) {
+        if self.takes_changes && commands.instances.contains_key(&instance) {
             self.send(&mut commands, producer_port::change(instance, config));
         }
     }
@@ -361,6 +361,10 @@ mod tests {
     use crate::outgoing::{ConnectionId, Noted};
 
     fn producer() -> (RemoteProducer, Arc<Outgoing>) {
+        introduced(&ReceivedIntroduction::default())
+    }
+
+    fn introduced(introduction: &ReceivedIntroduction<'_>) -> (RemoteProducer, Arc<Outgoing>) {
         let noted = Arc::new(Noted::new(Waker::new().unwrap()));
         let outgoing = Arc::new(Outgoing::new(ConnectionId(1), noted));
         let producer = RemoteProducer::new(
@@ -371,7 +375,7 @@ mod tests {
                 is_on_network: false,
             },
             Arc::clone(&outgoing),
-            MemorySizes::default(),
+            introduction,
             Arc::default(),
             Log::new(|line| panic!("{line}")),
         );
@@ -450,16 +454,18 @@ mod tests {
 
     #[test]
     fn configurations_change_for_producers_that_take_that() {
-        let (producer, outgoing) = producer();
-        producer.take_commands_request(1);
-        producer.set_up_data_source(InstanceId(1), &setup(&Arc::default()));
-        told(&outgoing);
-        producer.change_data_source(InstanceId(1), b"");
-        assert_eq!(told(&outgoing), [] as [&str; 0]);
-        producer.take_changes();
-        producer.change_data_source(InstanceId(1), b"");
-        producer.change_data_source(InstanceId(2), b"");
-        assert_eq!(told(&outgoing), ["change 1"]);
+        for (takes_changes, expected) in [(true, &["change 1"][..]), (false, &[])] {
+            let (producer, outgoing) = introduced(&ReceivedIntroduction {
+                takes_changes,
+                ..ReceivedIntroduction::default()
+            });
+            producer.take_commands_request(1);
+            producer.set_up_data_source(InstanceId(1), &setup(&Arc::default()));
+            told(&outgoing);
+            producer.change_data_source(InstanceId(1), b"");
+            producer.change_data_source(InstanceId(2), b"");
+            assert_eq!(told(&outgoing), expected);
+        }
     }
 
     #[test]
