@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use tracezero_core::coordination::FlushFlags;
 use tracezero_core::ids::SessionId;
 use tracezero_ipc::consumer_port::events::ObservedEvents;
 use tracezero_ipc::consumer_port::replies::{
@@ -90,7 +91,8 @@ impl ConsumerPort {
         CONSUMER_QUEUE_MAX_BYTES + self.last_part_bytes
     }
 
-    fn is_trusted_with_files(&self) -> bool {
+    /// Returns true if the consumer's user has the rights of the daemon anyway.
+    fn has_rights_of_daemon(&self) -> bool {
         self.peer.uid == 0 || self.peer.uid == self.host.uid
     }
 
@@ -175,7 +177,7 @@ impl ConsumerPort {
             );
         }
         // It would lock out the producers of all others.
-        if !self.is_trusted_with_files() {
+        if !self.has_rights_of_daemon() {
             recording.config.lockdown_mode = LockdownMode::Unchanged;
         }
         Ok(recording)
@@ -202,7 +204,7 @@ impl ConsumerPort {
             (Some(_), Some(_)) => Err("output_path was given and also a file; give one".into()),
             (Some(path), None) => {
                 let created = match &self.host.output_folder {
-                    _ if self.is_trusted_with_files() => {
+                    _ if self.has_rights_of_daemon() => {
                         TraceFile::create_new(Path::new(path)).map_err(io::Error::from)
                     }
                     Some(folder) => folder.create(Path::new(path), self.peer.uid),
@@ -298,16 +300,7 @@ impl ConsumerPort {
         Answer::Reply(reply)
     }
 
-    fn flush(
-        &self,
-        session: SessionId,
-        timeout_ms: u32,
-        request: &requests::Request<'_>,
-        request_id: u64,
-    ) {
-        let Request::Flush { flags, .. } = request else {
-            return;
-        };
+    fn flush(&self, session: SessionId, timeout_ms: u32, flags: FlushFlags, request_id: u64) {
         let outgoing = Arc::clone(&self.outgoing);
         let done = move |outcome| {
             let reply: Option<&[u8]> = match outcome {
@@ -316,7 +309,7 @@ impl ConsumerPort {
             };
             outgoing.reply(request_id, reply);
         };
-        self.host.service.flush(session, timeout_ms, *flags, done);
+        self.host.service.flush(session, timeout_ms, flags, done);
     }
 
     fn clone_session(
@@ -447,10 +440,10 @@ impl Port for ConsumerPort {
                 self.free_session();
                 Answer::EMPTY
             }
-            Request::Flush { timeout_ms, .. } => {
+            Request::Flush { timeout_ms, flags } => {
                 // Without a session there is no answer, as from Perfetto's service.
                 if let Some(session) = session {
-                    self.flush(session, *timeout_ms, &request, request_id);
+                    self.flush(session, *timeout_ms, *flags, request_id);
                 }
                 Answer::Later
             }
@@ -487,7 +480,7 @@ impl Port for ConsumerPort {
                     all_started: true,
                     clone_triggers: true,
                 },
-                has_output_path: self.is_trusted_with_files() || self.host.output_folder.is_some(),
+                has_output_path: self.has_rights_of_daemon() || self.host.output_folder.is_some(),
                 has_clone_session: true,
             })),
             Request::SaveTraceForBugreport => Answer::Reply(saved_for_bugreport(
