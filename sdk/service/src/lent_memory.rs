@@ -1,6 +1,7 @@
 //! The shared memory of a producer, as the service holds it: memory of this process, whose chunks
 //! are read in place, or of another process, whose chunks are copied.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
@@ -104,18 +105,11 @@ impl LentMemory {
         is_wanted: impl Fn(WriterId) -> bool,
         mut commit: impl FnMut(&ScrapedChunk, &[u8]),
     ) {
-        let page_count = match &self.0 {
-            Kind::Own(memory) => memory.read().lent_page_count(),
-            Kind::Foreign(MemoryToCome(memory)) => match memory.get() {
-                Some(memory) => memory.lock().0.geometry().page_count(),
-                None => 0,
-            },
-        };
-        let mut payload = Vec::new();
-        for first_page in (0..page_count).step_by(SCRAPED_PAGES_MAX) {
-            let pages = first_page..page_count.min(first_page + SCRAPED_PAGES_MAX as u32);
-            match &self.0 {
-                Kind::Own(memory) => {
+        match &self.0 {
+            Kind::Own(memory) => {
+                let page_count = memory.read().lent_page_count();
+                let mut payload = Vec::new();
+                for pages in batches(page_count) {
                     let mut memory = memory.write();
                     for page_index in pages {
                         for place in used_chunks(page_index, memory.page_word(page_index)) {
@@ -125,10 +119,13 @@ impl LentMemory {
                         }
                     }
                 }
-                Kind::Foreign(MemoryToCome(memory)) => {
-                    let Some(memory) = memory.get() else {
-                        return;
-                    };
+            }
+            Kind::Foreign(MemoryToCome(memory)) => {
+                let Some(memory) = memory.get() else {
+                    return;
+                };
+                let page_count = memory.lock().0.geometry().page_count();
+                for pages in batches(page_count) {
                     let (memory, copy) = &mut *memory.lock();
                     for page_index in pages {
                         for place in used_chunks(page_index, memory.page_word(page_index)) {
@@ -141,6 +138,12 @@ impl LentMemory {
             }
         }
     }
+}
+
+/// Returns the pages that are scraped while the memory is locked once, for all of so many pages.
+fn batches(page_count: u32) -> impl Iterator<Item = Range<u32>> {
+    let firsts = (0..page_count).step_by(SCRAPED_PAGES_MAX);
+    firsts.map(move |first| first..page_count.min(first + SCRAPED_PAGES_MAX as u32))
 }
 
 fn used_chunks(page_index: u32, word: Option<PageWord>) -> impl Iterator<Item = ChunkPlace> {
