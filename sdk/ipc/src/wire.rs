@@ -3,7 +3,7 @@
 //! A reply has the number of its request. A method may reply several times; all replies but the last
 //! say that more follow.
 
-use protozero::{DecodeError, HeapBuffered};
+use protozero::{DecodeError, HeapBuffered, Writer};
 
 use crate::frame::{FRAME_MAX_BYTES, append_frame};
 use crate::protos::ipc_frame::Msg;
@@ -139,9 +139,7 @@ impl<'a> Frame<'a> {
     /// longer than [`FRAME_MAX_BYTES`].
     #[must_use]
     pub fn append_if_it_fits(&self, stream: &mut Vec<u8>) -> bool {
-        let mut buffer = HeapBuffered::<IpcFrame<'_>>::new();
-        self.write(&mut buffer.message());
-        let bytes = buffer.to_vec();
+        let bytes = encoded::<IpcFrame<'_>>(|out| self.write(out));
         let fits = bytes.len() <= FRAME_MAX_BYTES;
         if fits {
             append_frame(stream, &bytes);
@@ -203,6 +201,13 @@ impl<'a> Frame<'a> {
             Body::Unknown => {}
         }
     }
+}
+
+/// Encodes a message.
+pub(crate) fn encoded<M: Writer>(write: impl FnOnce(&mut M::At<'_>)) -> Vec<u8> {
+    let mut buffer = HeapBuffered::<M>::new();
+    write(&mut buffer.message());
+    buffer.to_vec()
 }
 
 #[cfg(test)]

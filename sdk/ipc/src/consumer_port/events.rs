@@ -2,11 +2,12 @@
 
 use protozero::DecodeError;
 
-use super::{REPLY_MAX_BYTES, cut, encoded, join_pieces};
+use super::{REPLY_MAX_BYTES, cut, join_pieces};
 use crate::protos::observable_events::{DataSourceInstanceState, Type};
 use crate::protos::{
     ObservableEvents, ObservableEventsDecoder, ObserveEventsResponse, ObserveEventsResponseDecoder,
 };
+use crate::wire::encoded;
 
 /// The maximum size of the events in one reply, in bytes: a reply has a tag and a length before them.
 const EVENTS_MAX_BYTES: usize = REPLY_MAX_BYTES - 8;

@@ -16,8 +16,6 @@
 //! Whatever the daemon is told, a reply of these modules fits into a frame, with two exceptions that their
 //! functions name. Texts that come from configurations and producers are cut after [`TEXT_MAX_BYTES`].
 
-use protozero::{HeapBuffered, Writer};
-
 pub mod events;
 pub mod requests;
 pub mod replies;
@@ -112,20 +110,9 @@ impl Method {
     }
 }
 
-/// Encodes a message.
-fn encoded<M: Writer>(write: impl FnOnce(&mut M::At<'_>)) -> Vec<u8> {
-    let mut buffer = HeapBuffered::<M>::new();
-    write(&mut buffer.message());
-    buffer.to_vec()
-}
-
 /// Returns the begin of a text, at most [`TEXT_MAX_BYTES`] of it.
 fn cut(text: &str) -> &str {
-    let mut len = text.len().min(TEXT_MAX_BYTES);
-    while !text.is_char_boundary(len) {
-        len -= 1;
-    }
-    &text[..len]
+    &text[..text.floor_char_boundary(TEXT_MAX_BYTES)]
 }
 
 /// Joins encoded pieces of one message into parts of at most `part_max_bytes`, and calls `each` with

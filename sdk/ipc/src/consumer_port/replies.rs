@@ -5,14 +5,15 @@
 
 use protozero::DecodeError;
 
+use super::cut;
 use super::events::ObservedEvents;
-use super::{cut, encoded};
 use crate::protos::{
     AttachResponse, AttachResponseDecoder, CloneSessionResponse, CloneSessionResponseDecoder,
     EnableTracingResponse, EnableTracingResponseDecoder, GetTraceStatsResponse,
     GetTraceStatsResponseDecoder, QueryCapabilitiesResponse, QueryCapabilitiesResponseDecoder,
     SaveTraceForBugreportResponse, TracingServiceCapabilities, TracingServiceCapabilitiesDecoder,
 };
+use crate::wire::encoded;
 
 /// Encodes the reply to `EnableTracing`: the session has ended, or never begun, for this reason if there
 /// is one.

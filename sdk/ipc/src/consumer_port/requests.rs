@@ -3,8 +3,8 @@
 use protozero::{DecodeError, Decoder};
 use tracezero_core::coordination::FlushFlags;
 
+use super::Method;
 use super::events::ObservedEvents;
-use super::{Method, encoded};
 use crate::protos::clone_session_request::Selector;
 use crate::protos::{
     AttachRequest, AttachRequestDecoder, ChangeTraceConfigRequest, ChangeTraceConfigRequestDecoder,
@@ -13,6 +13,7 @@ use crate::protos::{
     ObserveEventsRequest, ObserveEventsRequestDecoder, QueryServiceStateRequest,
     QueryServiceStateRequestDecoder,
 };
+use crate::wire::encoded;
 
 /// A request of a consumer. Configurations are encoded messages, and empty if the consumer gives none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

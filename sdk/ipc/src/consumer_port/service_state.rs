@@ -4,10 +4,11 @@ use std::iter;
 
 use protozero::DecodeError;
 
-use super::{cut, encoded, join_pieces};
+use super::{cut, join_pieces};
 use crate::protos::{
     QueryServiceStateResponse, QueryServiceStateResponseDecoder, TracingServiceState,
 };
+use crate::wire::encoded;
 
 /// The maximum size of the state in one reply, in bytes. A reply has a tag and a length before it, and
 /// stays 128 bytes below the size of a frame.
