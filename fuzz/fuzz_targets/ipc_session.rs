@@ -351,7 +351,7 @@ impl ProducerCall {
             }
             Self::Sync => Method::Sync,
         };
-        (method.number(), args)
+        (method.id(), args)
     }
 }
 
@@ -541,7 +541,7 @@ impl Peer {
             request_id: 0,
             body: Body::Invoke {
                 service_id: 1,
-                method_id: Method::CommitData.number(),
+                method_id: Method::CommitData.id(),
                 args: &args,
                 drops_reply: true,
             },

@@ -202,7 +202,7 @@ impl Port for ProducerPort {
     const SERVICE: &'static str = SERVICE;
 
     fn methods() -> Vec<(&'static str, u32)> {
-        Method::ALL.map(|it| (it.name(), it.number())).to_vec()
+        Method::ALL.map(|it| (it.name(), it.id())).to_vec()
     }
 
     fn invoke(
@@ -210,7 +210,7 @@ impl Port for ProducerPort {
         invocation: &Invocation<'_>,
         descriptor: &mut Option<OwnedFd>,
     ) -> Result<Answer, EndConnection> {
-        let method = Method::of_number(invocation.method_id);
+        let method = Method::from_id(invocation.method_id);
         let Some(Ok(request)) = method.map(|it| Request::decode(it, invocation.args)) else {
             return Ok(Answer::Failed);
         };

@@ -97,7 +97,7 @@ fn one_that_nothing_wants_is_closed_with_the_connection() {
     let sent = || file.as_fd().try_clone_to_owned().unwrap();
     for method in Method::ALL {
         let mut peer = daemon.producer_peer();
-        let request = peer.invoke_with(method.number(), &[], sent());
+        let request = peer.invoke_with(method.id(), &[], sent());
         if method != Method::GetAsyncCommand && method != Method::CommitData {
             peer.next_for(request);
         }

@@ -192,23 +192,23 @@ fn a_producer_introduces_itself_first_and_once() {
     let mut peer = daemon.producer_peer();
     for method in Method::ALL {
         if method != Method::InitializeConnection {
-            assert_eq!(peer.call(method.number(), &[]), None, "{method:?}");
+            assert_eq!(peer.call(method.id(), &[]), None, "{method:?}");
         }
     }
     let args = initialize_connection(&Introduction {
         producer_name: "p".to_owned(),
         ..Introduction::default()
     });
-    let method = Method::InitializeConnection.number();
+    let method = Method::InitializeConnection.id();
     // Not its own memory, patches before the commit, no emulation.
     let expected = [8, 0, 16, 1, 24, 0].to_vec();
     assert_eq!(peer.call(method, &args), Some(expected));
     assert_eq!(peer.call(method, &args), None);
-    assert_eq!(peer.call(Method::Sync.number(), &[]), Some(vec![]));
+    assert_eq!(peer.call(Method::Sync.id(), &[]), Some(vec![]));
     assert_eq!(daemon.state().producers, ["p"]);
     // Commands are asked for once, too.
-    peer.invoke(Method::GetAsyncCommand.number(), &[]);
-    assert_eq!(peer.call(Method::GetAsyncCommand.number(), &[]), None);
+    peer.invoke(Method::GetAsyncCommand.id(), &[]);
+    assert_eq!(peer.call(Method::GetAsyncCommand.id(), &[]), None);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn calls_without_reply_are_carried_out() {
     let mut peer = daemon.producer_peer();
     let drop_reply = |method: Method, args| Body::Invoke {
         service_id: SERVICE_ID,
-        method_id: method.number(),
+        method_id: method.id(),
         args,
         drops_reply: true,
     };
@@ -242,7 +242,7 @@ fn calls_without_reply_are_carried_out() {
         args: &[],
         drops_reply: true,
     }));
-    let sync = peer.invoke(Method::Sync.number(), &[]);
+    let sync = peer.invoke(Method::Sync.id(), &[]);
     let first = peer.next().unwrap();
     assert_eq!(first.request_id, sync, "{requests:?}");
     // Replies that would come later do not come either.
@@ -292,7 +292,7 @@ fn malformed_arguments_fail_and_leave_the_connection() {
         Method::ActivateTriggers,
         Method::UpdateDataSource,
     ] {
-        let reply = producer.peer.call(method.number(), &[0x0a, 9, 0]);
+        let reply = producer.peer.call(method.id(), &[0x0a, 9, 0]);
         assert_eq!(reply, None, "{method:?}");
     }
     for method in [
@@ -302,7 +302,7 @@ fn malformed_arguments_fail_and_leave_the_connection() {
         Method::NotifyDataSourceStopped,
     ] {
         // A number without an end.
-        let reply = producer.peer.call(method.number(), &[8, 0xff]);
+        let reply = producer.peer.call(method.id(), &[8, 0xff]);
         assert_eq!(reply, None, "{method:?}");
     }
     producer.sync();

@@ -27,7 +27,7 @@ fn clients_bind_the_service_of_their_socket() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer_peer();
     let mut consumer = daemon.consumer_peer();
-    let names = producer_port::Method::ALL.map(|it| (it.name().to_owned(), it.number()));
+    let names = producer_port::Method::ALL.map(|it| (it.name().to_owned(), it.id()));
     assert_eq!(methods(&mut producer, PRODUCERS), Some(names.to_vec()));
     let names = consumer_port::Method::ALL.map(|it| (it.name().to_owned(), it.id()));
     assert_eq!(methods(&mut consumer, CONSUMERS), Some(names.to_vec()));

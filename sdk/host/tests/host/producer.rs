@@ -58,7 +58,7 @@ impl Producer {
     /// Introduces a producer that does not ask for commands.
     pub fn introduced(mut peer: Peer, introduction: &Introduction) -> Self {
         let args = initialize_connection(introduction);
-        let reply = peer.call(Method::InitializeConnection.number(), &args);
+        let reply = peer.call(Method::InitializeConnection.id(), &args);
         assert!(reply.is_some(), "the daemon refuses the producer");
         Self {
             peer,
@@ -69,7 +69,7 @@ impl Producer {
     }
 
     pub fn ask_for_commands(&mut self) {
-        self.commands = self.peer.invoke(Method::GetAsyncCommand.number(), &[]);
+        self.commands = self.peer.invoke(Method::GetAsyncCommand.id(), &[]);
     }
 
     /// Registers a data source that needs nothing to start and stop.
@@ -87,7 +87,7 @@ impl Producer {
 
     #[track_caller]
     pub fn call(&mut self, method: Method, args: &[u8]) -> Vec<u8> {
-        let reply = self.peer.call(method.number(), args);
+        let reply = self.peer.call(method.id(), args);
         reply.expect("the call succeeds")
     }
 
@@ -187,7 +187,7 @@ impl Producer {
 
     /// Calls a method, and does not wait for the reply.
     pub fn tell(&mut self, method: Method, args: &[u8]) {
-        self.peer.invoke(method.number(), args);
+        self.peer.invoke(method.id(), args);
     }
 
     pub fn commit(&mut self, args: &[u8]) {

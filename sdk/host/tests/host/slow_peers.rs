@@ -259,7 +259,7 @@ fn a_flood_of_requests_delays_others_little() {
                     let mut stream = Vec::new();
                     let requests = last + 1..=last + 2000;
                     for request_id in requests.clone() {
-                        let body = invocation(Method::Sync.number(), &[]);
+                        let body = invocation(Method::Sync.id(), &[]);
                         Frame { request_id, body }.append_to(&mut stream);
                     }
                     flooder.peer.send_bytes(&stream);

@@ -116,15 +116,15 @@ impl Method {
     /// Returns the number that Perfetto's daemon gives the method. Clients take the numbers from the
     /// reply to their bind.
     #[must_use]
-    pub const fn number(self) -> u32 {
+    pub const fn id(self) -> u32 {
         self as u32 + 1
     }
 
-    /// Returns the method with this [`number`](Self::number), if there is one.
+    /// Returns the method with this [id](Self::id); `None` if there is none.
     #[must_use]
-    pub fn of_number(number: u32) -> Option<Self> {
-        let index = number.checked_sub(1)?;
-        Self::ALL.get(index as usize).copied()
+    pub fn from_id(id: u32) -> Option<Self> {
+        let index = usize::try_from(id).ok()?.checked_sub(1)?;
+        Self::ALL.get(index).copied()
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
     fn methods_have_the_numbers_that_the_daemon_gives() {
         let methods = Methods::new(&bound("UpdateDataSource")).unwrap();
         assert_eq!(methods.id(Method::CommitData), Some(4));
-        assert_eq!(methods.id(Method::Sync), Some(Method::Sync.number()));
+        assert_eq!(methods.id(Method::Sync), Some(Method::Sync.id()));
         assert_eq!(methods.id(Method::UpdateDataSource), None);
         let error = Methods::new(&bound("CommitData")).unwrap_err();
         assert_eq!(error, MissingMethod("CommitData"));
