@@ -1,128 +1,17 @@
-//! The daemon: where it listens, who may connect, whom it tells, and how it ends.
+//! The daemon: where it listens, who may connect, and how it ends.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
-use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::Duration;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
-use support::{Folder, wait_until};
+use rustix::process::Signal;
 
-use crate::process::command;
-
-/// The environment variables that the daemon reads. No test inherits them.
-const VARIABLES: [&str; 4] = [
-    "NOTIFY_SOCKET",
-    "PERFETTO_CONSUMER_SOCK_NAME",
-    "PERFETTO_PRODUCER_SOCK_NAME",
-    "TRACED_NOTIFY_FD",
-];
-
-/// How long a datagram may take, longer than any start.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A daemon that runs. It is killed in the end.
-struct Running {
-    child: Child,
-    log: BufReader<ChildStderr>,
-}
-
-impl Running {
-    /// Starts a daemon, and waits until it says where it listens.
-    #[track_caller]
-    fn start(command: &mut Command) -> Self {
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
-        let mut daemon = Self { child, log };
-        let line = daemon.line();
-        assert!(line.contains(": listens for producers at "), "{line:?}");
-        daemon
-    }
-
-    /// Returns the next line of the log. It is empty if the daemon has ended.
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.log.read_line(&mut line).unwrap();
-        line
-    }
-
-    /// Sends a signal, and expects that the daemon ends without an error.
-    #[track_caller]
-    fn end(mut self, signal: Signal) {
-        let id = Pid::from_child(&self.child);
-        kill_process(id, signal).unwrap();
-        let status = self.child.wait().unwrap();
-        assert_eq!(status.code(), Some(0), "{status}: {}", self.line());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Two sockets in a folder of their own.
-struct Place {
-    folder: Folder,
-    producers: PathBuf,
-    consumers: PathBuf,
-}
-
-impl Place {
-    fn new() -> Self {
-        let folder = Folder::empty();
-        Self {
-            producers: folder.file("p"),
-            consumers: folder.file("c"),
-            folder,
-        }
-    }
-
-    /// Returns a command with the addresses of both sockets, and more arguments.
-    fn daemon(&self, more: &[&str]) -> Command {
-        let mut command = daemon(more);
-        command.arg("--producer-socket").arg(&self.producers);
-        command.arg("--consumer-socket").arg(&self.consumers);
-        command
-    }
-
-    #[track_caller]
-    fn expect_listening(&self) {
-        for path in [&self.producers, &self.consumers] {
-            UnixStream::connect(path).unwrap();
-        }
-    }
-}
-
-fn daemon(more: &[&str]) -> Command {
-    let mut command = command(&["daemon"]);
-    command.args(more).stdin(Stdio::null());
-    without_variables(&mut command);
-    command
-}
-
-fn without_variables(command: &mut Command) {
-    for variable in VARIABLES {
-        command.env_remove(variable);
-    }
-}
-
-/// Runs a daemon that cannot start. Returns what it says.
-#[track_caller]
-fn failure(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{text}");
-    text
-}
+use crate::serving::{Place, Running, daemon, failure, without_variables};
 
 /// Returns the group and the permission bits of a file.
 fn group_and_mode(path: &Path) -> (u32, u32) {
@@ -142,6 +31,7 @@ fn the_daemon_ends_well_at_both_signals_and_removes_its_sockets() {
             .arg("--default-signal=INT")
             .arg(command.get_program())
             .args(command.get_args());
+        without_variables(&mut with_signals);
         let daemon = Running::start(&mut with_signals);
         place.expect_listening();
         daemon.end(signal);
@@ -301,9 +191,9 @@ fn a_daemon_that_cannot_have_one_socket_leaves_none() {
 #[test]
 fn a_socket_that_was_left_behind_is_replaced() {
     let place = Place::new();
-    let mut killed = Running::start(&mut place.daemon(&[]));
-    killed.child.kill().unwrap();
-    killed.child.wait().unwrap();
+    let killed = Running::start(&mut place.daemon(&[]));
+    // Dropping kills it.
+    drop(killed);
     assert_eq!(place.folder.entries(), ["c", "p"]);
     let daemon = Running::start(&mut place.daemon(&[]));
     place.expect_listening();
@@ -352,7 +242,10 @@ fn a_link_named_traced_is_the_daemon() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    assert_eq!(text(&["--version"]), "traced 0.1.0 (tracezero)\n");
+    assert_eq!(
+        text(&["--version"]),
+        concat!("traced ", env!("CARGO_PKG_VERSION"), " (tracezero)\n")
+    );
     let help = text(&["--help"]);
     assert!(help.contains("Usage: traced [OPTIONS]"), "{help}");
     assert!(help.contains("--set-socket-permissions"), "{help}");
@@ -388,90 +281,4 @@ fn a_session_beyond_the_memory_limit_is_refused_with_the_reason() {
     let reason = "buffers of 2048 KiB are too large: all sessions may have 1024 KiB";
     assert!(line.contains(reason), "{line}");
     daemon.end(Signal::TERM);
-}
-
-/// Plays the service manager, which names its socket by a path or by a name in no folder.
-#[test]
-fn a_service_manager_is_told_once_both_sockets_accept_connections() {
-    let place = Place::new();
-    let path = place.folder.file("notify");
-    let name = format!("tracezero-notify-{}", std::process::id());
-    let by_path = UnixDatagram::bind(&path).unwrap();
-    let address = SocketAddr::from_abstract_name(&name).unwrap();
-    let by_name = UnixDatagram::bind_addr(&address).unwrap();
-    for (manager, address) in [
-        (by_path, path.into_os_string()),
-        (by_name, format!("@{name}").into()),
-    ] {
-        // A daemon without a socket for consumers is not ready.
-        let other = UnixListener::bind(&place.consumers).unwrap();
-        failure(place.daemon(&[]).env("NOTIFY_SOCKET", &address));
-        manager.set_nonblocking(true).unwrap();
-        let nothing = manager.recv(&mut [0; 64]).unwrap_err();
-        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
-        drop(other);
-        // A program that another test starts has the listener until it runs.
-        wait_until(|| UnixStream::connect(&place.consumers).is_err());
-
-        manager.set_nonblocking(false).unwrap();
-        manager.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut command = place.daemon(&[]);
-        let command = command.env("NOTIFY_SOCKET", &address).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let mut message = [0; 64];
-        let len = manager.recv(&mut message).unwrap();
-        place.expect_listening();
-        assert_eq!(&message[..len], b"READY=1");
-        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-        assert!(child.wait().unwrap().success());
-    }
-}
-
-#[test]
-fn a_service_manager_that_has_gone_is_no_reason_to_end() {
-    let place = Place::new();
-    let gone = place.folder.file("gone");
-    let mut daemon = Running::start(place.daemon(&[]).env("NOTIFY_SOCKET", gone));
-    assert!(daemon.line().contains("NOTIFY_SOCKET"));
-    place.expect_listening();
-    daemon.end(Signal::TERM);
-}
-
-/// The shell gives the daemon a descriptor, as Perfetto's `tracebox` does.
-#[test]
-fn an_inherited_descriptor_gets_one_byte_and_is_closed() {
-    let place = Place::new();
-    let daemon = place.daemon(&[]);
-    let mut shell = Command::new("sh");
-    shell
-        .args(["-c", "exec \"$@\" 7>&1 >/dev/null 2>&1", "sh"])
-        .arg(daemon.get_program())
-        .args(daemon.get_args())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
-    without_variables(&mut shell);
-    let mut child = shell.env("TRACED_NOTIFY_FD", "7").spawn().unwrap();
-    let mut told = String::new();
-    // Ends while the daemon goes on, since it has closed its descriptor.
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut told)
-        .unwrap();
-    assert_eq!(told, "1");
-    place.expect_listening();
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    assert!(child.wait().unwrap().success());
-}
-
-#[test]
-fn a_descriptor_that_was_not_inherited_is_no_reason_to_end() {
-    for wrong in ["seven", "-1", "2", "1000"] {
-        let place = Place::new();
-        let mut daemon = Running::start(place.daemon(&[]).env("TRACED_NOTIFY_FD", wrong));
-        assert!(daemon.line().contains("TRACED_NOTIFY_FD"), "{wrong}");
-        place.expect_listening();
-        daemon.end(Signal::TERM);
-    }
 }

@@ -28,5 +28,8 @@ fn wrong_arguments_have_exit_status_2() {
     assert_eq!(run(&["sumary"]).status, 2);
     assert_eq!(run(&["summary"]).status, 2);
     assert_eq!(run(&["summary", "--sort", "luck", "x"]).status, 2);
-    assert_eq!(run(&["--version"]).fine().text(), "tracezero 0.1.0\n");
+    assert_eq!(
+        run(&["--version"]).fine().text(),
+        concat!("tracezero ", env!("CARGO_PKG_VERSION"), "\n")
+    );
 }

@@ -4,17 +4,19 @@
 
 mod cat;
 mod check;
-mod daemon; // where it listens, whom it tells, how it ends
+mod daemon; // where it listens, who may connect, how it ends
 mod damaged; // files that are not traces, or are damaged
 mod flamegraph;
 mod help; // --help, --version and exit statuses
 mod inspect; // processes that are stuck
 mod merge;
+mod notify; // the daemon tells that it listens
 mod outline;
 mod output; // files that commands must not overwrite
 mod packing; // compress and decompress
 mod process; // runs the tool
 mod recover; // crash files of an aborted process
+mod serving; // daemons for tests
 mod summary;
 mod traces; // the traces that the tests use
 mod units; // units of the service manager

@@ -5,15 +5,12 @@ use std::fs;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use support::Folder;
 
 use crate::process::command;
-
-/// How long the daemon may take to listen.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::serving::{Manager, Running, without_variables};
 
 /// The values of a unit's section `Service`.
 struct Unit(HashMap<String, String>);
@@ -55,23 +52,21 @@ impl Unit {
 #[track_caller]
 fn start_and_end(args: &[String], folder: &Folder, producers: &Path, consumers: &Path) {
     let notify = folder.file("notify");
-    let manager = UnixDatagram::bind(&notify).unwrap();
-    manager.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut daemon = command(args)
-        .env("NOTIFY_SOCKET", &notify)
-        .env("PERFETTO_PRODUCER_SOCK_NAME", producers)
-        .env("PERFETTO_CONSUMER_SOCK_NAME", consumers)
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut message = [0; 64];
-    let received = manager.recv(&mut message);
+    let manager = Manager::new(UnixDatagram::bind(&notify).unwrap());
+    let mut command = command(args);
+    without_variables(&mut command);
+    let daemon = Running::spawn(
+        command
+            .env("NOTIFY_SOCKET", &notify)
+            .env("PERFETTO_PRODUCER_SOCK_NAME", producers)
+            .env("PERFETTO_CONSUMER_SOCK_NAME", consumers)
+            .stderr(Stdio::null()),
+    );
+    manager.expect_ready();
     for path in [producers, consumers] {
         UnixStream::connect(path).unwrap();
     }
-    kill_process(Pid::from_child(&daemon), Signal::TERM).unwrap();
-    assert!(daemon.wait().unwrap().success());
-    assert_eq!(&message[..received.unwrap()], b"READY=1");
+    daemon.end(Signal::TERM);
 }
 
 #[test]
