@@ -9,10 +9,13 @@ use parking_lot::Mutex;
 /// The number of lines with one subject in each minute. Further ones are counted.
 const LINES_PER_MINUTE_MAX: u64 = 60;
 
+/// The maximum size of a line, in bytes. Longer ones are cut.
+const LINE_MAX_BYTES: usize = 2048;
+
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a daemon tells whoever runs it, line by line. Nobody can flood the log: of many lines with one
-/// subject, only the number is told.
+/// The log of a daemon. Of each kind (refused connections, ended ones, producers, sessions), it writes 60
+/// lines a minute, each of at most 2 KiB, and counts the others. So no peer can flood it.
 #[derive(Clone)]
 pub struct Log(Arc<Shared>);
 
@@ -21,7 +24,7 @@ struct Shared {
     minutes: [Mutex<Minute>; Subject::COUNT],
 }
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// A connection that is not taken.
@@ -45,9 +48,19 @@ struct Minute {
     lines: u64,
 }
 
+/// The fate of a line.
+#[derive(Debug, PartialEq, Eq)]
+struct Counted {
+    /// The number of lines that were not told in the minute before.
+    untold: u64,
+    is_told: bool,
+    /// True if no more lines are told in this minute.
+    is_last: bool,
+}
+
 impl Minute {
-    /// Counts a line. Returns whether it is told, and how many were not told in the minute before.
-    fn count(&mut self, now: Instant) -> (bool, u64) {
+    /// Counts a line.
+    fn count(&mut self, now: Instant) -> Counted {
         let mut untold = 0;
         if self.began.is_none_or(|began| now - began >= MINUTE) {
             untold = self.lines.saturating_sub(LINES_PER_MINUTE_MAX);
@@ -57,12 +70,17 @@ impl Minute {
             };
         }
         self.lines += 1;
-        (self.lines <= LINES_PER_MINUTE_MAX, untold)
+        Counted {
+            untold,
+            is_told: self.lines <= LINES_PER_MINUTE_MAX,
+            is_last: self.lines == LINES_PER_MINUTE_MAX,
+        }
     }
 }
 
 impl Log {
-    /// Creates a log that passes its lines to `write`, without a line end.
+    /// Creates a log that passes its lines to `write`, without a line end. The thread that serves all
+    /// connections calls it, so it must not block.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Shared {
             write: Box::new(write),
@@ -72,14 +90,21 @@ impl Log {
 
     pub(crate) fn line(&self, subject: Subject, line: fmt::Arguments<'_>) {
         let shared = &*self.0;
-        let (is_told, untold) = shared.minutes[subject as usize]
+        let counted = shared.minutes[subject as usize]
             .lock()
             .count(Instant::now());
-        if untold > 0 {
-            (shared.write)(&format!("{untold} more lines of this kind were left out:"));
+        if counted.untold > 0 {
+            let untold = counted.untold;
+            (shared.write)(&format!(
+                "{untold} lines of the next one's kind were left out"
+            ));
         }
-        if is_told {
-            (shared.write)(&line.to_string());
+        if counted.is_told {
+            let line = line.to_string();
+            (shared.write)(&line[..line.floor_char_boundary(LINE_MAX_BYTES)]);
+        }
+        if counted.is_last {
+            (shared.write)("further lines of the last one's kind are left out for a minute");
         }
     }
 }
@@ -98,12 +123,15 @@ mod tests {
     fn lines_beyond_the_limit_are_counted_and_told_a_minute_later() {
         let mut minute = Minute::default();
         let begin = Instant::now();
-        let told = (0..100).filter(|_| minute.count(begin).0).count() as u64;
-        assert_eq!(told, LINES_PER_MINUTE_MAX);
+        let counted = (0..100).map(|_| minute.count(begin));
+        let (told, _): (Vec<_>, Vec<_>) = counted.partition(|it| it.is_told);
+        assert_eq!(told.len() as u64, LINES_PER_MINUTE_MAX);
+        let last = told.iter().position(|it| it.is_last);
+        assert_eq!(last, Some(told.len() - 1));
         let later = begin + MINUTE;
-        assert_eq!(minute.count(later), (true, 100 - LINES_PER_MINUTE_MAX));
-        assert_eq!(minute.count(later), (true, 0));
-        assert_eq!(minute.count(later + MINUTE), (true, 0));
+        let untold =
+            [later, later, later + MINUTE].map(|now| (minute.count(now).untold, minute.lines));
+        assert_eq!(untold, [(100 - LINES_PER_MINUTE_MAX, 1), (0, 2), (0, 1)]);
     }
 
     #[test]
@@ -116,7 +144,18 @@ mod tests {
         }
         log.line(Subject::Session, format_args!("a session"));
         let lines = lines.lock();
-        assert_eq!(lines.len() as u64, LINES_PER_MINUTE_MAX + 1);
+        // The additional one says that no more of the first kind follow.
+        assert_eq!(lines.len() as u64, LINES_PER_MINUTE_MAX + 2);
         assert_eq!(lines.last().unwrap(), "a session");
+    }
+
+    #[test]
+    fn long_lines_are_cut() {
+        let lengths = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&lengths);
+        let log = Log::new(move |line| to.lock().push(line.len()));
+        let long = "é".repeat(LINE_MAX_BYTES);
+        log.line(Subject::Producer, format_args!("1{long}"));
+        assert_eq!(*lengths.lock(), [LINE_MAX_BYTES - 1]);
     }
 }

@@ -2,10 +2,12 @@
 
 use std::env;
 use std::ffi::c_int;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::Parser as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracezero_core::process_hooks;
 use tracezero_host::{
     Address, Daemon, DaemonError, DaemonOptions, Log, Permissions, Stopper, notify_ready,
@@ -115,7 +117,7 @@ extern "C" fn stop(_signal: c_int) {
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let wrong = |error: tracezero_host::AddressError| ToolError::Usage(error.to_string());
-    let mut options = DaemonOptions::new(Log::new(|line| eprintln!("tracezero daemon: {line}")));
+    let mut options = DaemonOptions::new(Log::new(write_line));
     options.producer_addresses = match &args.producer_socket[..] {
         [] => Address::all_of_producers().map_err(wrong)?,
         given => given.to_vec(),
@@ -143,13 +145,24 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             process_hooks::handle_default_signal(signal, stop);
         }
     }
-    eprintln!("tracezero daemon: {listens_at}");
+    write_line(&listens_at);
     if let Err(error) = notify_ready() {
-        eprintln!("tracezero daemon: cannot tell that it listens: {error}");
+        write_line(&format!("cannot tell that it listens: {error}"));
     }
     let served = daemon.run();
     served.map_err(|error| ToolError::Daemon(DaemonError::from(error)))?;
     Ok(Outcome::Fine)
+}
+
+/// Writes a line of the log to the standard error. The line is lost if nobody reads it: neither a full
+/// pipe nor a closed one may stop the daemon.
+fn write_line(line: &str) {
+    let mut stderr = io::stderr();
+    let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
+    // A pipe that is ready has room for 4 KiB, which a line of the log does not fill.
+    if poll(&mut fds, Some(&Timespec::default())) == Ok(1) {
+        let _ = stderr.write_all(format!("tracezero daemon: {line}\n").as_bytes());
+    }
 }
 
 fn listed(addresses: &[Address]) -> String {

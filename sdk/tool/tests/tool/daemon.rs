@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -9,7 +10,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
+use support::wait_until;
 
 use crate::serving::{Place, Running, daemon, failure, without_variables};
 
@@ -280,5 +283,40 @@ fn a_session_beyond_the_memory_limit_is_refused_with_the_reason() {
     let line = daemon.line();
     let reason = "buffers of 2048 KiB are too large: all sessions may have 1024 KiB";
     assert!(line.contains(reason), "{line}");
+    daemon.end(Signal::TERM);
+}
+
+/// Makes the daemon write to its log: it ends the connection that sends this.
+fn provoke_line(place: &Place) {
+    let mut consumer = UnixStream::connect(&place.consumers).unwrap();
+    consumer.write_all(&[0xff; 4]).unwrap();
+    let mut answer = Vec::new();
+    // The daemon goes on: it ends the connection.
+    consumer.read_to_end(&mut answer).unwrap();
+    assert_eq!(answer, b"");
+}
+
+#[test]
+fn a_log_that_nobody_reads_does_not_hold_up_the_daemon() {
+    let place = Place::new();
+    let (_reader, mut writer) = io::pipe().unwrap();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    while writer.write(&[0; 4096]).is_ok() {}
+    fcntl_setfl(&writer, OFlags::empty()).unwrap();
+    let daemon = Running::spawn(place.daemon(&[]).stderr(writer));
+    wait_until(|| UnixStream::connect(&place.consumers).is_ok());
+    provoke_line(&place);
+    daemon.end(Signal::TERM);
+}
+
+#[test]
+fn a_log_that_is_closed_does_not_end_the_daemon() {
+    let place = Place::new();
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let daemon = Running::spawn(place.daemon(&[]).stderr(writer));
+    wait_until(|| UnixStream::connect(&place.consumers).is_ok());
+    provoke_line(&place);
+    provoke_line(&place);
     daemon.end(Signal::TERM);
 }
