@@ -167,6 +167,12 @@ impl ConsumerPort {
         let uid = self.peer.uid;
         // The command `perfetto` always sends these. They are for programs of Android.
         ignored.retain(|field| !["statsd_metadata", "statsd_logging"].contains(&field.as_str()));
+        // It would lock out the producers of all others.
+        let lockdown_mode = &mut recording.config.lockdown_mode;
+        if !self.has_rights_of_daemon() && *lockdown_mode != LockdownMode::Unchanged {
+            *lockdown_mode = LockdownMode::Unchanged;
+            ignored.push("lockdown_mode".to_owned());
+        }
         if !ignored.is_empty() {
             self.host.log.line(
                 Subject::Session,
@@ -175,10 +181,6 @@ impl ConsumerPort {
                     ignored.join(", ")
                 ),
             );
-        }
-        // It would lock out the producers of all others.
-        if !self.has_rights_of_daemon() {
-            recording.config.lockdown_mode = LockdownMode::Unchanged;
         }
         Ok(recording)
     }
@@ -207,8 +209,11 @@ impl ConsumerPort {
                     _ if self.has_rights_of_daemon() => {
                         TraceFile::create_new(Path::new(path)).map_err(io::Error::from)
                     }
-                    Some(folder) => folder.create(Path::new(path), self.peer.uid),
-                    None => {
+                    // A file belongs to its user, and those on a network are not known.
+                    Some(folder) if !self.peer.is_on_network => {
+                        folder.create(Path::new(path), self.peer.uid)
+                    }
+                    Some(_) | None => {
                         return Err(
                             "output_path needs the user that the daemon runs as, or the \
                                     daemon's option --output-dir; open the file and pass it"

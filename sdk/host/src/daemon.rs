@@ -22,22 +22,22 @@ use crate::memory::MemoryQuotas;
 use crate::outgoing::Noted;
 use crate::output_folder::OutputFolder;
 
-/// Where a daemon listens, and who may connect.
+/// The options of a daemon: addresses, permissions and limits.
 #[derive(Clone, Debug)]
 pub struct DaemonOptions {
     /// The sockets for producers.
     pub producer_addresses: Vec<Address>,
-    /// Who may connect to them: any local user, by default.
+    /// The permissions of these sockets: any local user may connect, by default.
     pub producer_permissions: Permissions,
     /// The sockets for consumers.
     pub consumer_addresses: Vec<Address>,
-    /// Who may connect to them: the user of the daemon alone, by default.
+    /// The permissions of these sockets: the user of the daemon and root may connect, by default.
     pub consumer_permissions: Permissions,
     /// The size of the trace buffers of all sessions and clones, in bytes: half of the machine's
     /// memory, by default.
     pub buffers_max_bytes: u64,
     /// The folder in which sessions of other users may create trace files with `output_path`. `None`:
-    /// they pass open files.
+    /// they pass open files. The daemon must run as root, since the files belong to these users.
     pub output_folder: Option<PathBuf>,
     /// The log.
     pub log: Log,
@@ -65,7 +65,7 @@ impl DaemonOptions {
     }
 }
 
-/// Why a daemon cannot start.
+/// A reason that a daemon cannot start.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DaemonError {
@@ -178,7 +178,8 @@ impl Daemon {
     ///
     /// # Errors
     ///
-    /// If an address cannot be listened at, or if descriptors run out.
+    /// If an address cannot be listened at, also because it is one of a network and not all users may
+    /// connect; or if descriptors run out.
     pub fn bind(options: DaemonOptions) -> Result<Self, DaemonError> {
         let mut listeners = Vec::new();
         for (side, addresses, permissions) in [

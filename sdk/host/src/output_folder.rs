@@ -44,7 +44,13 @@ impl OutputFolder {
             })?;
         if let Err(error) = fchown(&file, Some(Uid::from_raw(uid)), None) {
             let _ = unlinkat(&self.fd, relative, AtFlags::empty());
-            return Err(error.into());
+            return Err(match error {
+                Errno::PERM => io::Error::other(
+                    "the daemon must run as root to give the file to its user; or open the file \
+                     and pass it",
+                ),
+                error => error.into(),
+            });
         }
         TraceFile::of_other_process(file)
     }

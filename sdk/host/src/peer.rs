@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! The identity of the process at the other end of a connection.
 
 use std::fmt;
 use std::io;
@@ -7,9 +7,8 @@ use tracezero_ipc::listener::Listener;
 use tracezero_ipc::socket::Socket;
 use tracezero_service::trace_buffer::ClientIdentity;
 
-/// The user that peers on a network count as: nobody knows who they are, so they have no rights that
-/// a user of this machine has. The number is that of `nobody`.
-const NETWORK_UID: u32 = 65_534;
+/// The user that peers on a network count as. No user of the machine has this number.
+const NETWORK_UID: u32 = u32::MAX;
 
 /// The process at the other end of a connection, as the system tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +23,10 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// Returns who has connected.
+    ///
+    /// # Errors
+    ///
+    /// If the process has gone, or may not connect.
     pub(crate) fn of(socket: &Socket, listener: &Listener) -> io::Result<Self> {
         if listener.is_network() {
             return Ok(Self {
@@ -33,6 +36,10 @@ impl Peer {
             });
         }
         let peer = socket.peer()?;
+        if !listener.admits(peer) {
+            let reason = format!("user {} may not connect", peer.uid);
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
         Ok(Self {
             uid: peer.uid,
             identity: ClientIdentity {

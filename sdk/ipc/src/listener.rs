@@ -10,20 +10,36 @@ use std::path::Path;
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use rustix::process::{getegid, geteuid};
 
 use crate::address::Address;
-use crate::socket::Socket;
+use crate::socket::{Peer, Socket};
 
 /// The number of connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Who may connect to a socket that has a path.
+/// The permissions of a socket. As with files, the owner is the user of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permissions {
-    /// The permission bits, such as `0o600`.
+    /// The permission bits, such as `0o600`. Users need those for writing to connect.
     pub mode: u32,
     /// The group of the socket; `None` for that of this process.
     pub gid: Option<u32>,
+}
+
+impl Permissions {
+    /// Returns true if a process may connect, as the system decides for sockets that have a path.
+    fn admit(self, peer: Peer, own: (u32, u32)) -> bool {
+        let (own_uid, own_gid) = own;
+        let bits = if peer.uid == own_uid {
+            self.mode >> 6
+        } else if peer.gid == self.gid.unwrap_or(own_gid) {
+            self.mode >> 3
+        } else {
+            self.mode
+        };
+        peer.uid == 0 || bits & 0o2 != 0
+    }
 }
 
 /// A socket that takes connections. If it has a path, dropping it removes the path.
@@ -31,27 +47,38 @@ pub struct Permissions {
 pub struct Listener {
     fd: OwnedFd,
     address: Address,
+    permissions: Permissions,
     /// The device and number of the file at the path, if the socket has one.
     file: Option<(u64, u64)>,
 }
 
 impl Listener {
     /// Listens at `address`. A socket that has a path never has more than these permissions, not
-    /// even for a moment.
+    /// even for a moment. Of a socket that has a name alone, whoever takes connections
+    /// [checks](Self::admits) the permissions.
     ///
     /// Replaces a socket that nobody listens on, which a process has left behind.
     ///
     /// # Errors
     ///
     /// `AddrInUse` if somebody listens there already, `AlreadyExists` if something else than a socket is
-    /// at the path; others if the system refuses.
+    /// at the path, `InvalidInput` for an address of a network if not all users may connect; others if the
+    /// system refuses.
     pub fn bind(address: &Address, permissions: Permissions) -> io::Result<Self> {
         if let Address::Network(address) = address {
+            if permissions.mode & 0o2 == 0 {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "nobody knows which user connects over a network, and the permissions do not let \
+                     all users connect",
+                ));
+            }
             let listener = TcpListener::bind(address.as_str())?;
             listener.set_nonblocking(true)?;
             return Ok(Self {
                 fd: listener.into(),
                 address: Address::Network(address.clone()),
+                permissions,
                 file: None,
             });
         }
@@ -61,6 +88,7 @@ impl Listener {
         let mut listener = Self {
             fd: Self::bind_unix(address)?,
             address: address.clone(),
+            permissions,
             file: None,
         };
         if let Address::Path(path) = address {
@@ -99,6 +127,14 @@ impl Listener {
     #[must_use]
     pub fn is_network(&self) -> bool {
         matches!(self.address, Address::Network(_))
+    }
+
+    /// Returns true if the permissions let a process connect. For a socket that has a path, the system
+    /// has decided that.
+    #[must_use]
+    pub fn admits(&self, peer: Peer) -> bool {
+        let own = (geteuid().as_raw(), getegid().as_raw());
+        !matches!(self.address, Address::Abstract(_)) || self.permissions.admit(peer, own)
     }
 
     /// Accepts a connection; `None` if nobody waits.
@@ -202,6 +238,54 @@ mod tests {
         assert!(listener.accept().unwrap().is_some());
         drop(listener);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn permissions_decide_as_those_of_files() {
+        let own = (1000, 100);
+        for (mode, gid, uid, peer_gid, is_admitted) in [
+            (0o600, None, 1000, 100, true),
+            (0o600, None, 0, 0, true),
+            (0o600, None, 2000, 100, false),
+            (0o660, None, 2000, 100, true),
+            (0o660, Some(7), 2000, 100, false),
+            (0o660, Some(7), 2000, 7, true),
+            (0o666, None, 2000, 200, true),
+            (0o644, None, 2000, 200, false),
+            (0o066, None, 1000, 100, false),
+        ] {
+            let peer = Peer {
+                uid,
+                gid: peer_gid,
+                pid: None,
+            };
+            let permissions = Permissions { mode, gid };
+            assert_eq!(
+                permissions.admit(peer, own),
+                is_admitted,
+                "{mode:o} {peer:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_socket_without_a_path_has_its_permissions() {
+        let name = format!("tracezero-permissions-{}", std::process::id());
+        let address: Address = format!("@{name}").parse().unwrap();
+        let listener = Listener::bind(&address, OWN).unwrap();
+        let client = Socket::connect(&address).unwrap();
+        let own = client.peer().unwrap();
+        assert!(listener.admits(own));
+        let other = Peer {
+            uid: own.uid + 1,
+            ..own
+        };
+        assert!(!listener.admits(other));
+        let network = "127.0.0.1:0".parse().unwrap();
+        let error = Listener::bind(&network, OWN).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        let all = Permissions { mode: 0o666, ..OWN };
+        assert!(Listener::bind(&network, all).is_ok());
     }
 
     #[test]

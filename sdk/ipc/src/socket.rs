@@ -58,6 +58,8 @@ pub enum Received {
 pub struct Peer {
     /// The user id.
     pub uid: u32,
+    /// The primary group id.
+    pub gid: u32,
     /// The process id, in the namespace of this process; `None` if the process is in another one.
     pub pid: Option<u32>,
 }
@@ -122,6 +124,7 @@ impl Socket {
         let credentials = net::sockopt::socket_peercred(&self.fd)?;
         Ok(Peer {
             uid: credentials.uid.as_raw(),
+            gid: credentials.gid.as_raw(),
             pid: u32::try_from(credentials.pid.as_raw_pid())
                 .ok()
                 .filter(|pid| *pid > 0),
@@ -305,6 +308,7 @@ mod tests {
         let [one, _other] = pair();
         let own = Peer {
             uid: rustix::process::getuid().as_raw(),
+            gid: rustix::process::getgid().as_raw(),
             pid: Some(std::process::id()),
         };
         assert_eq!(one.peer().unwrap(), own);

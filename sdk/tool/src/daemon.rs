@@ -16,7 +16,7 @@ use tracezero_host::{
 use crate::Outcome;
 use crate::error::ToolError;
 
-/// Where the daemon listens if no option says it.
+/// The end of the help: the default addresses, and how to wait for the daemon.
 macro_rules! default_addresses {
     () => {
         "The addresses default to the environment variables PERFETTO_PRODUCER_SOCK_NAME (several are \
@@ -41,26 +41,28 @@ macro_rules! default_addresses {
     default_addresses!()
 ))]
 pub(crate) struct Args {
-    /// The address for producers: a path, or `@name`; may be given several times
+    /// The address for producers: a path, `@name`, or `host:port` on a trusted network; may be given
+    /// several times
     #[arg(long, value_name = "ADDRESS")]
     producer_socket: Vec<Address>,
-    /// The address for consumers
+    /// The address for consumers: a path, or `@name`
     #[arg(long, value_name = "ADDRESS")]
     consumer_socket: Option<Address>,
     /// Group and permissions of the socket for producers, then of that for consumers
     ///
     /// Groups are names or numbers; an empty one is the daemon's. The default is `:666::600`: all users
-    /// may be recorded, and the daemon's user alone may record.
+    /// may be recorded, and the daemon's user and root may record.
     #[arg(long, value_name = "GROUP:MODE:GROUP:MODE", value_parser = socket_permissions)]
     set_socket_permissions: Option<[Permissions; 2]>,
-    /// The size of the trace buffers of all sessions, in MiB; half of the machine's memory by default
+    /// The size of the trace buffers of all sessions and clones, in MiB; half of the machine's memory by
+    /// default
     #[arg(long, value_name = "MIB")]
     memory_limit: Option<u32>,
     /// The folder in which sessions of other users may create trace files, by `output_path` in their
     /// configuration
     ///
-    /// Without this, only the daemon's own user and root may do so. All may pass an open file, as the
-    /// command `perfetto` does.
+    /// The daemon must run as root, since the files belong to the users. Without this, only the
+    /// daemon's own user and root may do so. All may pass an open file, as the command `perfetto` does.
     #[arg(long, value_name = "FOLDER")]
     output_dir: Option<PathBuf>,
 }

@@ -119,6 +119,7 @@ fn lockdown_keeps_other_users_out_and_is_not_theirs_to_set() {
         return;
     };
     stranger.enable(&lockdown);
+    daemon.wait_for_log("fields that are ignored: lockdown_mode");
     stranger.state();
     // This daemon does not run as that user, whose session would lock out everybody else.
     let _own = daemon.producer("own");
