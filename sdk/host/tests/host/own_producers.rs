@@ -23,15 +23,18 @@ fn connect(daemon: &TestDaemon) -> System {
     system
 }
 
-/// What became of packets, over all sequences.
+/// The outcomes of packets, over all sequences.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Account {
     begun: u64,
     read: u64,
+    undecodable: u64,
     dropped: u64,
     overwritten: u64,
-    others: u64,
+    /// Packets that were lost for any other reason.
+    otherwise_lost: u64,
     in_flight: u64,
+    sequence_ids: Vec<u32>,
     threads: Vec<String>,
 }
 
@@ -44,24 +47,32 @@ fn account(trace: &[u8]) -> Account {
     for sequence in last.sequences() {
         let sequence = sequence.unwrap();
         let count = |count: Result<Option<u64>, _>| count.unwrap().unwrap_or_default();
-        let begun = count(sequence.begun());
-        let parts = [
-            count(sequence.read()),
-            count(sequence.dropped()),
-            count(sequence.overwritten()),
-            count(sequence.in_flight()),
-        ];
-        account.begun += begun;
-        account.read += parts[0];
-        account.dropped += parts[1];
-        account.overwritten += parts[2];
-        account.in_flight += parts[3];
-        account.others += begun - parts.iter().sum::<u64>();
+        account.begun += count(sequence.begun());
+        account.read += count(sequence.read());
+        account.undecodable += count(sequence.undecodable());
+        account.dropped += count(sequence.dropped());
+        account.overwritten += count(sequence.overwritten());
+        account.otherwise_lost += count(sequence.discarded())
+            + count(sequence.late())
+            + count(sequence.aborted())
+            + count(sequence.corrupted())
+            + count(sequence.invalid())
+            + count(sequence.file_full())
+            + count(sequence.write_failed());
+        account.in_flight += count(sequence.in_flight());
+        account.sequence_ids.extend(sequence.sequence_id().unwrap());
         account
             .threads
             .extend(sequence.thread_name().unwrap().map(str::to_owned));
     }
     account
+}
+
+/// Counts the packets of these sequences in a trace.
+fn packets_of(trace: &[u8], sequence_ids: &[u32]) -> u64 {
+    let packets = TraceDecoder::new(trace).packet().map(Result::unwrap);
+    let ids = packets.filter_map(|packet| packet.trusted_packet_sequence_id().unwrap());
+    ids.filter(|id| sequence_ids.contains(id)).count() as u64
 }
 
 fn config(categories: &str) -> String {
@@ -106,7 +117,8 @@ fn account_of_an_application_closes_although_packets_were_lost() {
     assert_eq!(consumer.peer.reply(flush), Some(vec![]));
     consumer.disable();
     assert_eq!(consumer.ended(enabled_request), None);
-    let account = account(&consumer.read());
+    let trace = consumer.read();
+    let account = account(&trace);
     let told = system.stats().packets;
     assert_eq!(
         account.begun,
@@ -115,10 +127,12 @@ fn account_of_an_application_closes_although_packets_were_lost() {
     );
     assert_eq!(account.dropped, told.packets_dropped, "{account:?}");
     assert!(account.dropped + account.overwritten > 0, "{account:?}");
-    let closed = account.read + account.dropped + account.overwritten + account.others;
+    let in_trace = packets_of(&trace, &account.sequence_ids);
+    assert_eq!(account.read + account.undecodable, in_trace, "{account:?}");
+    let lost_by_daemon = account.overwritten + account.otherwise_lost;
     assert_eq!(
-        (closed, account.in_flight),
-        (account.begun, 0),
+        (in_trace + lost_by_daemon, account.in_flight),
+        (account.begun - account.dropped, 0),
         "{account:?}"
     );
     assert!(
