@@ -200,29 +200,36 @@ fn a_device_may_take_the_trace() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");
     producer.register("ds");
-    let file = File::options().write(true).open("/dev/zero").unwrap();
-    let mut consumer = daemon.consumer();
-    let config = format!("{} write_into_file: true", recording("ds"));
-    let enabled = consumer.enable_with(&config, file.try_clone().unwrap());
-    let instance = producer.started();
-    producer.write(&instance, 1);
-    producer.sync();
-    // A clone begins with what is in the file, which has no end.
-    let id = daemon.state().sessions[0].id;
-    let mut cloner = daemon.consumer();
-    let sent = File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/zero")
-        .unwrap();
-    let request = cloner.ask_with(&cloning(CloneSource::Id(id)), sent.into());
-    producer.answer_flush();
-    let outcome = cloner.cloned(request);
-    drop((cloner, outcome));
-    consumer.disable();
-    assert_eq!(consumer.ended(enabled), None);
-    drop(consumer);
-    wait_until_closed(&file);
+    let zeros = |is_readable| {
+        let mut options = File::options();
+        options.read(is_readable).write(true);
+        options.open("/dev/zero").unwrap()
+    };
+    for is_readable in [false, true] {
+        let file = zeros(is_readable);
+        let mut consumer = daemon.consumer();
+        let config = format!("{} write_into_file: true", recording("ds"));
+        let enabled = consumer.enable_with(&config, file.try_clone().unwrap());
+        let instance = producer.started();
+        producer.write(&instance, 1);
+        producer.sync();
+        // A clone begins with what the session has written. It reads that from the device, which has
+        // no end.
+        let id = daemon.state().sessions[0].id;
+        let mut cloner = daemon.consumer();
+        let request = cloner.ask_with(&cloning(CloneSource::Id(id)), zeros(true).into());
+        producer.answer_flush();
+        match cloner.cloned(request) {
+            Ok(cloned) => assert!(is_readable && cloned.was_written_into_file),
+            Err(reason) => assert!(!is_readable && reason.contains("os error 9"), "{reason}"),
+        }
+        drop(cloner);
+        consumer.disable();
+        assert_eq!(consumer.ended(enabled), None);
+        producer.expect_stop(&instance);
+        drop(consumer);
+        wait_until_closed(&file);
+    }
 }
 
 #[test]
