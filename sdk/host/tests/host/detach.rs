@@ -6,6 +6,7 @@ use tracezero_ipc::consumer_port::requests::Request;
 use crate::consumer::{Consumer, encoded, recording};
 use crate::daemon::TestDaemon;
 use crate::producer::{Instance, Producer};
+use crate::triggers::{activate, triggered_by};
 
 /// Makes a session, and detaches it.
 #[track_caller]
@@ -112,16 +113,10 @@ fn a_connection_may_have_another_session_after_a_detach() {
 fn a_detached_session_that_ends_is_freed() {
     let daemon = TestDaemon::start();
     let mut consumer = daemon.consumer();
-    let trigger = "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 20000 \
-                   triggers { name: 't' stop_delay_ms: 1 } }";
-    consumer.enable(&format!("{} {trigger}", recording("ds")));
+    consumer.enable(&triggered_by("trigger_mode: STOP_TRACING"));
     assert_eq!(consumer.call(&Request::Detach { key: "key" }), Some(vec![]));
     let mut producer = daemon.producer("p");
-    let args = tracezero_ipc::producer_port::activate_triggers(&["t".to_owned()]);
-    producer.call(
-        tracezero_ipc::producer_port::Method::ActivateTriggers,
-        &args,
-    );
+    activate(&mut producer, &["t"]);
     daemon.wait_for_sessions(0);
     daemon.wait_for_log("has ended, and nobody attached it");
     assert!(attach(&daemon, "key").is_none());
@@ -146,9 +141,8 @@ fn a_session_that_ends_after_it_was_attached_tells_its_new_consumer() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");
     producer.register("ds");
-    let config = format!("{} duration_ms: 600", recording("ds"));
     let mut first = daemon.consumer();
-    let former = first.enable(&config);
+    let former = first.enable(&triggered_by("trigger_mode: STOP_TRACING"));
     producer.started();
     assert_eq!(first.call(&Request::Detach { key: "key" }), Some(vec![]));
     let mut second = daemon.consumer();
@@ -157,6 +151,8 @@ fn a_session_that_ends_after_it_was_attached_tells_its_new_consumer() {
         config: &[],
         attaches_notification_only: true,
     });
+    assert!(!second.peer.has_answer(enabled));
+    activate(&mut producer, &["t"]);
     producer.answer_flush();
     assert_eq!(second.ended(enabled), None);
     assert!(!first.peer.has_answer(former));

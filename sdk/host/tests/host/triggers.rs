@@ -8,7 +8,8 @@ use crate::consumer::recording;
 use crate::daemon::TestDaemon;
 use crate::producer::{Producer, Told};
 
-fn triggered_by(mode: &str) -> String {
+/// A configuration whose trigger, `t`, does this.
+pub fn triggered_by(mode: &str) -> String {
     format!(
         "{} trigger_config {{ {mode} trigger_timeout_ms: 30000 \
          triggers {{ name: 't' stop_delay_ms: 1 }} }}",
@@ -16,7 +17,8 @@ fn triggered_by(mode: &str) -> String {
     )
 }
 
-fn activate(producer: &mut Producer, names: &[&str]) {
+/// Activates triggers, and waits until the daemon has handled that.
+pub fn activate(producer: &mut Producer, names: &[&str]) {
     let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
     producer.call(Method::ActivateTriggers, &activate_triggers(&names));
 }
