@@ -217,9 +217,13 @@ fn a_session_ends_though_its_producer_answers_nothing() {
     });
     let mut consumer = daemon.consumer();
     let limits = "duration_ms: 100 flush_timeout_ms: 10 data_source_stop_timeout_ms: 10";
-    let enabled = consumer.enable(&format!("{} {limits}", recording("ds")));
-    let instance = producer.started();
+    let config = format!("{} {limits} deferred_start: true", recording("ds"));
+    let enabled = consumer.enable(&config);
+    let instance = producer.set_up();
+    // Before the time begins, so that the packet never comes too late.
     producer.write(&instance, 1);
+    producer.sync();
+    assert_eq!(consumer.call(&Request::StartTracing), Some(vec![]));
     // Nothing but timers wakes the daemon from here on.
     assert_eq!(consumer.ended(enabled), None);
     assert_eq!(consumer.read_numbers(), [1]);
