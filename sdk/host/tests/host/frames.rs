@@ -108,12 +108,17 @@ fn golden_frames_cut_anywhere_leave_nothing_behind() {
 #[test]
 fn golden_frames_in_two_pieces_are_frames() {
     let daemon = TestDaemon::start();
+    let mut other = daemon.producer("other");
     for golden in GOLDEN.map(bytes) {
         for len in 1..golden.len() {
             let mut peer = daemon.producer_peer();
             peer.send_bytes(&golden[..len]);
-            // The daemon may see the first piece alone, or not.
-            std::thread::yield_now();
+            // The daemon answers each call in another turn of its loop. It accepts the connection in
+            // the turn of the first call, and reads the first piece in that of the second, perhaps
+            // after it has answered. So the piece is read before the third.
+            for _ in 0..3 {
+                other.sync();
+            }
             peer.send_bytes(&golden[len..]);
             assert!(is_served(&mut peer), "{len}");
         }
