@@ -86,6 +86,12 @@ impl Consumer {
     /// Collects the replies to ReadBuffers.
     #[track_caller]
     pub fn read_replies(&mut self, request: u64) -> Vec<u8> {
+        self.read_replies_and(request, || ())
+    }
+
+    /// Collects the replies to ReadBuffers. Calls `between` after each that others follow.
+    #[track_caller]
+    pub fn read_replies_and(&mut self, request: u64, mut between: impl FnMut()) -> Vec<u8> {
         let (mut trace, mut packet) = (Vec::new(), Vec::new());
         loop {
             let (reply, has_more) = self.peer.reply_part(request);
@@ -102,6 +108,7 @@ impl Consumer {
                 assert!(packet.is_empty(), "the last packet has no end");
                 return trace;
             }
+            between();
         }
     }
 

@@ -107,8 +107,17 @@ impl Peer {
         request_id
     }
 
+    /// Returns true if bytes have arrived that were not received yet.
+    pub fn is_readable(&self) -> bool {
+        self.wait_for(PollFlags::IN, Duration::ZERO)
+    }
+
     fn wait(&self, flags: PollFlags) -> bool {
-        let timeout = Timespec::try_from(PATIENCE).unwrap();
+        self.wait_for(flags, PATIENCE)
+    }
+
+    fn wait_for(&self, flags: PollFlags, longest: Duration) -> bool {
+        let timeout = Timespec::try_from(longest).unwrap();
         let mut fds = [PollFd::from_borrowed_fd(self.socket.as_fd(), flags)];
         poll(&mut fds, Some(&timeout)).unwrap() > 0
     }
