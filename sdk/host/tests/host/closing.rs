@@ -3,9 +3,9 @@
 use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_ipc::consumer_port::requests::{CloneSource, Request};
 
-use crate::consumer::{Consumer, recording};
+use crate::consumer::{Consumer, cloning, enabling, encoded, recording};
 use crate::daemon::TestDaemon;
-use crate::producer::{Instance, Producer, Told};
+use crate::producer::{Instance, Producer};
 
 /// A daemon with a session that must not notice anything, and one that loses its consumer.
 struct World {
@@ -61,11 +61,7 @@ impl World {
         drop(self.consumer);
         self.daemon.wait_for_sessions(1);
         if let Some(stopped) = stopped {
-            let stops = std::iter::from_fn(|| match self.producer.told() {
-                Told::Stop(id) => Some(id),
-                _ => None,
-            });
-            assert_eq!(stops.take(1).next(), Some(stopped.id));
+            self.producer.expect_stop(stopped);
         }
         self.producer.sync();
         // A new session is as good as the first.
@@ -86,10 +82,8 @@ impl World {
 #[test]
 fn before_its_request_is_complete() {
     let mut world = World::new();
-    let request = Request::EnableTracing {
-        config: &crate::consumer::encoded(&recording("ds")),
-        attaches_notification_only: false,
-    };
+    let config = encoded(&recording("ds"));
+    let request = enabling(&config);
     let body = request.encode();
     let mut frame = Vec::new();
     tracezero_ipc::wire::Frame {
@@ -165,10 +159,10 @@ fn during_a_clone() {
     let instance = world.start();
     let mut sessions = world.daemon.state().sessions;
     let id = sessions.pop().unwrap().id;
-    let mut cloning = world.daemon.consumer();
-    cloning.ask(&crate::consumer::cloning(CloneSource::Id(id)));
+    let mut cloner = world.daemon.consumer();
+    cloner.ask(&cloning(CloneSource::Id(id)));
     let flush = world.producer.expect_flush();
-    drop(cloning);
+    drop(cloner);
     // The flush that comes before a clone ends when nobody wants the clone any more.
     let answer = tracezero_ipc::producer_port::flush_done(flush);
     world.producer.commit(&answer);
@@ -182,12 +176,12 @@ fn with_a_clone() {
     let mut world = World::new();
     let instance = world.start();
     let id = world.daemon.state().sessions.pop().unwrap().id;
-    let mut cloning = world.daemon.consumer();
-    let request = cloning.ask(&crate::consumer::cloning(CloneSource::Id(id)));
+    let mut cloner = world.daemon.consumer();
+    let request = cloner.ask(&cloning(CloneSource::Id(id)));
     world.producer.answer_flush();
-    cloning.cloned(request).unwrap();
+    cloner.cloned(request).unwrap();
     assert_eq!(world.daemon.state().num_sessions, 3);
-    drop(cloning);
+    drop(cloner);
     world.daemon.wait_for_sessions(2);
     world.close(Some(&instance));
 }

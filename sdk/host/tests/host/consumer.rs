@@ -41,12 +41,25 @@ impl Consumer {
 
     /// Asks for a session. Returns the number of the request, which is answered at the end.
     pub fn enable(&mut self, config: &str) -> u64 {
-        self.ask(&enabling(&encoded(config)))
+        self.enable_encoded(&encoded(config))
+    }
+
+    /// Asks for a session with an encoded configuration, which may be wrong.
+    pub fn enable_encoded(&mut self, config: &[u8]) -> u64 {
+        self.ask(&enabling(config))
     }
 
     /// Asks for a session that writes into a file.
     pub fn enable_with(&mut self, config: &str, file: impl Into<OwnedFd>) -> u64 {
         self.ask_with(&enabling(&encoded(config)), file.into())
+    }
+
+    /// Asks to be told of the end of the session that was attached. Returns the number of the request.
+    pub fn ask_for_end(&mut self) -> u64 {
+        self.ask(&Request::EnableTracing {
+            config: &[],
+            attaches_notification_only: true,
+        })
     }
 
     /// Waits for the end of a session. Returns the reason, if it was not asked to end.
@@ -157,7 +170,8 @@ pub fn cloning(source: CloneSource<'_>) -> Request<'_> {
     })
 }
 
-fn enabling(config: &[u8]) -> Request<'_> {
+/// Returns a request for a session.
+pub fn enabling(config: &[u8]) -> Request<'_> {
     Request::EnableTracing {
         config,
         attaches_notification_only: false,

@@ -37,10 +37,7 @@ fn a_detached_session_goes_on_until_another_consumer_attaches_it() {
     producer.sync();
     assert_eq!(daemon.state().sessions[0].state, "STARTED");
     let mut consumer = attach(&daemon, "key").unwrap();
-    let enabled = consumer.ask(&Request::EnableTracing {
-        config: &[],
-        attaches_notification_only: true,
-    });
+    let enabled = consumer.ask_for_end();
     producer.write(&instance, 2);
     assert!(!consumer.peer.has_answer(enabled));
     consumer.disable();
@@ -147,19 +144,13 @@ fn a_session_that_ends_after_it_was_attached_tells_its_new_consumer() {
     assert_eq!(first.call(&Request::Detach { key: "key" }), Some(vec![]));
     let mut second = daemon.consumer();
     assert!(second.call(&Request::Attach { key: "key" }).is_some());
-    let enabled = second.ask(&Request::EnableTracing {
-        config: &[],
-        attaches_notification_only: true,
-    });
+    let enabled = second.ask_for_end();
     assert!(!second.peer.has_answer(enabled));
     activate(&mut producer, &["t"]);
     producer.answer_flush();
     assert_eq!(second.ended(enabled), None);
     assert!(!first.peer.has_answer(former));
     // It is told at once if the session has ended already.
-    let again = second.ask(&Request::EnableTracing {
-        config: &[],
-        attaches_notification_only: true,
-    });
+    let again = second.ask_for_end();
     assert_eq!(second.ended(again), None);
 }

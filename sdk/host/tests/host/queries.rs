@@ -1,7 +1,6 @@
 //! What consumers learn of the daemon and of sessions.
 
-use protozero::HeapBuffered;
-use tracezero_core::protos::{TraceConfig, TraceStatsDecoder};
+use tracezero_core::protos::TraceStatsDecoder;
 use tracezero_ipc::consumer_port::replies::{decode_capabilities, decode_trace_stats};
 use tracezero_ipc::consumer_port::requests::Request;
 use tracezero_ipc::producer_port::Method;
@@ -115,34 +114,16 @@ fn a_changed_configuration_adds_producers() {
     let [mut a, mut b] = ["a", "b"].map(|name| daemon.producer(name));
     a.register("ds");
     b.register("ds");
-    let filtered = |names: &[&str]| {
-        let mut buffer = HeapBuffered::<TraceConfig<'_>>::new();
-        let mut config = buffer.message();
-        config.add_buffers(|out| {
-            out.set_size_kb(64);
-        });
-        config.add_data_sources(|out| {
-            out.config(|out| {
-                out.set_name("ds");
-            });
-            for name in names {
-                out.add_producer_name_filter(name);
-            }
-        });
-        drop(config);
-        buffer.to_vec()
+    let filtered = |filter: &str| {
+        format!("buffers {{ size_kb: 64 }} data_sources {{ config {{ name: 'ds' }} {filter} }}")
     };
     let mut consumer = daemon.consumer();
-    let config = filtered(&["a"]);
-    let attaches_notification_only = false;
-    consumer.ask(&Request::EnableTracing {
-        config: &config,
-        attaches_notification_only,
-    });
+    consumer.enable(&filtered("producer_name_filter: 'a'"));
     a.started();
     // A configuration that cannot be decoded changes nothing.
     consumer.call(&Request::ChangeTraceConfig { config: &[0xff] });
-    let config = filtered(&["a", "b"]);
+    let both = "producer_name_filter: 'a' producer_name_filter: 'b'";
+    let config = encoded(&filtered(both));
     let reply = consumer.call(&Request::ChangeTraceConfig { config: &config });
     assert_eq!(reply, Some(vec![]));
     let instance = b.started();

@@ -3,10 +3,11 @@
 use protozero::HeapBuffered;
 use tracezero_core::protos::TraceConfig;
 use tracezero_core::protos::trace_config::trigger_config::TriggerMode;
-use tracezero_ipc::consumer_port::replies::decode_tracing_disabled;
+use tracezero_ipc::consumer_port::SERVICE;
 use tracezero_ipc::consumer_port::requests::Request;
+use tracezero_ipc::wire::Body;
 
-use crate::consumer::{Consumer, recording};
+use crate::consumer::recording;
 use crate::daemon::TestDaemon;
 
 /// The number of consumers that may be connected at once.
@@ -171,18 +172,6 @@ fn with_buffer(out: &mut TraceConfig<'_>, size_kb: u32, name: &str) {
     });
 }
 
-#[track_caller]
-fn refused(consumer: &mut Consumer, config: &[u8]) -> String {
-    let attaches_notification_only = false;
-    let reply = consumer.call(&Request::EnableTracing {
-        config,
-        attaches_notification_only,
-    });
-    let reply = reply.unwrap();
-    let reason = decode_tracing_disabled(&reply).unwrap();
-    reason.expect("a reason").to_owned()
-}
-
 #[test]
 fn wrong_configurations_are_refused_with_a_reason() {
     let daemon = TestDaemon::start();
@@ -190,7 +179,8 @@ fn wrong_configurations_are_refused_with_a_reason() {
     producer.register("ds");
     let mut consumer = daemon.consumer();
     for (config, part) in wrong_configs() {
-        let reason = refused(&mut consumer, &config);
+        let request = consumer.enable_encoded(&config);
+        let reason = consumer.ended(request).expect("a reason");
         assert!(reason.contains(part), "{part:?}: {reason}");
         assert!(!daemon.log_lines(&reason).is_empty());
         assert_eq!(daemon.state().num_sessions, 0, "{reason}");
@@ -263,11 +253,7 @@ fn fields_that_are_not_carried_out_are_named_in_the_log() {
         data_source!()(out);
         out.as_message_mut().append_raw(&[0xf8, 0x7f, 1]);
     });
-    let attaches_notification_only = false;
-    let enabled = consumer.ask(&Request::EnableTracing {
-        config: &config,
-        attaches_notification_only,
-    });
+    let enabled = consumer.enable_encoded(&config);
     consumer.disable();
     assert_eq!(consumer.ended(enabled), None);
     let lines = daemon.log_lines("has fields that are ignored");
@@ -289,8 +275,7 @@ fn at_most_32_consumers_are_connected() {
     daemon.producer("p");
     support::wait_until(|| {
         let mut peer = daemon.consumer_peer();
-        let service = "ConsumerPort";
-        peer.send(tracezero_ipc::wire::Body::Bind { service });
+        peer.send(Body::Bind { service: SERVICE });
         peer.next().is_some()
     });
 }
