@@ -1,5 +1,6 @@
 //! A daemon that runs on a thread.
 
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -39,9 +40,14 @@ impl TestDaemon {
                 options.consumer_permissions = options.producer_permissions;
             },
         );
-        let all = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(daemon.folder.path(), all).unwrap();
+        daemon.open_folder();
         daemon
+    }
+
+    /// Lets all users enter the folder of the sockets.
+    pub fn open_folder(&self) {
+        let all = Permissions::from_mode(0o755);
+        fs::set_permissions(self.folder.path(), all).unwrap();
     }
 
     fn with(

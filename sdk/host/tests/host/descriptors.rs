@@ -4,10 +4,10 @@
 use std::fs::{self, File};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::Path;
 
 use rustix::fs::OFlags;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -20,18 +20,24 @@ use crate::consumer::{cloning, recording};
 use crate::daemon::TestDaemon;
 use crate::peer::Peer;
 
+/// Returns how many descriptors this process has for a file, or for anything else that the links in
+/// `/proc/self/fd` name.
+pub fn open_descriptors(target: &Path) -> usize {
+    let links = fs::read_dir("/proc/self/fd").unwrap();
+    // Those of other tests may be closed meanwhile.
+    let targets = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
+    targets.filter(|it| it == target).count()
+}
+
 /// Returns how many descriptors this process has for the same thing as `fd`.
-fn count(fd: &impl std::os::fd::AsRawFd) -> usize {
-    let link = |name: &str| fs::read_link(PathBuf::from("/proc/self/fd").join(name)).ok();
-    let own = link(&fd.as_raw_fd().to_string());
-    let all = fs::read_dir("/proc/self/fd").unwrap();
-    let names = all.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| link(name) == own).count()
+fn count(fd: &impl AsRawFd) -> usize {
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    open_descriptors(&fs::read_link(link).unwrap())
 }
 
 /// Waits until only the descriptor of the test is left.
 #[track_caller]
-fn wait_until_closed(fd: &impl std::os::fd::AsRawFd) {
+fn wait_until_closed(fd: &impl AsRawFd) {
     support::wait_until(|| count(fd) == 1);
 }
 

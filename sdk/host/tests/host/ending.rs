@@ -2,8 +2,6 @@
 
 use std::fs::{self, File};
 
-use tracezero_core::coordination::DataSourceDescriptor;
-
 use crate::consumer::recording;
 use crate::daemon::TestDaemon;
 
@@ -79,11 +77,7 @@ fn sessions_that_are_read_end_and_their_consumers_are_told() {
 fn producers_that_answer_nothing_do_not_hold_up_the_end() {
     let mut daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");
-    producer.register_as(&DataSourceDescriptor {
-        name: "ds".to_owned(),
-        notifies_stop: true,
-        ..DataSourceDescriptor::default()
-    });
+    producer.register_slow_to_stop("ds");
     let mut consumer = daemon.consumer();
     let enabled = consumer.enable(&recording("ds"));
     let instance = producer.started();

@@ -6,17 +6,10 @@ use tracezero_ipc::consumer_port::requests::Request;
 
 use crate::consumer::recording;
 use crate::daemon::TestDaemon;
+use crate::descriptors::open_descriptors;
 
 fn into_file(more: &str) -> String {
     format!("{} write_into_file: true {more}", recording("ds"))
-}
-
-/// Returns the number of descriptors of this process that are open for a file of the test.
-fn open_files(daemon: &TestDaemon, name: &str) -> usize {
-    let path = daemon.folder.file(name);
-    let links = fs::read_dir("/proc/self/fd").unwrap();
-    let targets = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
-    targets.filter(|target| *target == path).count()
 }
 
 #[test]
@@ -116,7 +109,8 @@ fn the_file_is_closed_when_its_session_is_freed() {
             let file = File::create_new(daemon.folder.file(&name)).unwrap();
             consumer.enable_with(&into_file(config), file);
             let instance = producer.set_up();
-            assert_eq!(open_files(&daemon, &name), 1, "{name}");
+            let path = daemon.folder.file(&name);
+            assert_eq!(open_descriptors(&path), 1, "{name}");
             if config.is_empty() {
                 producer.told();
                 producer.write(&instance, 1);
@@ -127,7 +121,7 @@ fn the_file_is_closed_when_its_session_is_freed() {
             } else {
                 consumer.call(&Request::FreeBuffers);
             }
-            support::wait_until(|| open_files(&daemon, &name) == 0);
+            support::wait_until(|| open_descriptors(&path) == 0);
             daemon.wait_for_sessions(0);
             producer.expect_stop(&instance);
             assert!(support::is_whole(&daemon.folder.read(&name)), "{name}");

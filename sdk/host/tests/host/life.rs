@@ -4,15 +4,13 @@ use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::ids::InstanceId;
 use tracezero_ipc::consumer_port::requests::Request;
 use tracezero_ipc::consumer_port::{self, SERVICE as CONSUMERS};
-use tracezero_ipc::producer_port::{
-    self, Introduction, Method, SERVICE as PRODUCERS, commit_moves, flush_done,
-};
+use tracezero_ipc::producer_port::{self, Introduction, Method, SERVICE as PRODUCERS, flush_done};
 use tracezero_ipc::wire::Body;
 
 use crate::consumer::recording;
 use crate::daemon::TestDaemon;
 use crate::peer::{ArrivedBody, Peer};
-use crate::producer::{Producer, Told, moved};
+use crate::producer::{Producer, Told, moved, packet};
 
 fn methods(peer: &mut Peer, service: &str) -> Option<Vec<(String, u32)>> {
     let request = peer.send(Body::Bind { service });
@@ -55,10 +53,8 @@ fn a_session_records_flushes_and_is_read() {
     let flush = consumer.ask_to_flush(0);
     // The answer to the flush is in the commit with the last chunk, which counts, too.
     let flush_id = producer.expect_flush();
-    let mut chunk = producer.chunk(7).unwrap();
-    chunk.append_packet(&crate::producer::packet(3));
-    chunk.publish_finished();
-    let mut commit = moved(chunk.complete(), instance.target);
+    let place = producer.completed_chunk(7, &packet(3));
+    let mut commit = moved(&[place], instance.target);
     commit.extend(flush_done(flush_id));
     producer.commit(&commit);
     assert_eq!(consumer.peer.reply(flush), Some(vec![]));
@@ -187,11 +183,7 @@ fn a_data_source_that_is_registered_later_takes_part() {
 fn the_end_waits_for_data_sources_that_report_when_they_have_stopped() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");
-    producer.register_as(&DataSourceDescriptor {
-        name: "ds".to_owned(),
-        notifies_stop: true,
-        ..DataSourceDescriptor::default()
-    });
+    producer.register_slow_to_stop("ds");
     let mut consumer = daemon.consumer();
     let enabled = consumer.enable(&recording("ds"));
     let instance = producer.started();
@@ -210,11 +202,7 @@ fn the_end_waits_for_data_sources_that_report_when_they_have_stopped() {
 fn a_session_ends_though_its_producer_answers_nothing() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");
-    producer.register_as(&DataSourceDescriptor {
-        name: "ds".to_owned(),
-        notifies_stop: true,
-        ..DataSourceDescriptor::default()
-    });
+    producer.register_slow_to_stop("ds");
     let mut consumer = daemon.consumer();
     let limits = "duration_ms: 100 flush_timeout_ms: 10 data_source_stop_timeout_ms: 10";
     let config = format!("{} {limits} deferred_start: true", recording("ds"));
@@ -243,9 +231,9 @@ fn a_producer_that_goes_leaves_what_it_has_written() {
         producer_port::register_trace_writer(tracezero_core::ids::WriterId(1), instance.target);
     producer.tell(Method::RegisterTraceWriter, &args);
     let mut chunk = producer.chunk(9).unwrap();
-    chunk.append_packet(&crate::producer::packet(2));
+    chunk.append_packet(&packet(2));
     chunk.publish_finished();
-    chunk.append_packet(&crate::producer::packet(3));
+    chunk.append_packet(&packet(3));
     producer.sync();
     drop((chunk, producer));
     // Its end is handled before requests that come later, or together with them.
@@ -259,11 +247,7 @@ fn a_producer_that_goes_leaves_what_it_has_written() {
 fn requests_about_instances_of_others_change_nothing() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");
-    producer.register_as(&DataSourceDescriptor {
-        name: "ds".to_owned(),
-        notifies_stop: true,
-        ..DataSourceDescriptor::default()
-    });
+    producer.register_slow_to_stop("ds");
     let mut other = daemon.producer("other");
     let mut consumer = daemon.consumer();
     let enabled = consumer.enable(&recording("ds"));
@@ -309,21 +293,8 @@ fn a_commit_has_many_chunks() {
     let mut consumer = daemon.consumer();
     consumer.enable(&recording("ds"));
     let instance = producer.started();
-    let mut moves = Vec::new();
-    for page in 0..32 {
-        let mut chunk = producer.chunk(page).unwrap();
-        chunk.append_packet(&crate::producer::packet(page.into()));
-        chunk.publish_finished();
-        let place = chunk.complete();
-        moves.push(tracezero_core::commit::ChunkToMove {
-            page_index: place.page_index,
-            chunk_index: place.chunk_index,
-            target_buffer: instance.target,
-            payload_bytes: 0,
-        });
-    }
-    let mut commit = Vec::new();
-    commit_moves(&moves, |part| commit.extend_from_slice(part));
+    let places = (0..32).map(|page| producer.completed_chunk(page, &packet(page.into())));
+    let commit = moved(&Vec::from_iter(places), instance.target);
     producer.call(Method::CommitData, &commit);
     assert_eq!(consumer.read_numbers(), Vec::from_iter(0..32));
 }

@@ -1,7 +1,6 @@
 //! Users who may not do what the user of the daemon may. These tests need the rights of root, to be
 //! somebody else for a moment.
 
-use std::fs;
 use std::io;
 use std::thread;
 
@@ -39,10 +38,8 @@ fn as_nobody<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
 #[test]
 fn others_may_produce_and_not_consume() {
     let daemon = TestDaemon::start();
+    daemon.open_folder();
     let connect = |path| Socket::connect(&Address::Path(path)).map(drop);
-    let folder = daemon.folder.path();
-    let all = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
-    fs::set_permissions(folder, all).unwrap();
     let (producers, consumers) = (daemon.producers(), daemon.consumers());
     let Some((producing, consuming)) = as_nobody(move || (connect(producers), connect(consumers)))
     else {

@@ -1,6 +1,6 @@
 //! A producer that writes real chunks.
 
-use protozero::HeapBuffered;
+use protozero::{HeapBuffered, append_varint};
 use tracezero_core::commit::ChunkToMove;
 use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
@@ -78,6 +78,29 @@ impl Producer {
             name: name.to_owned(),
             ..DataSourceDescriptor::default()
         });
+    }
+
+    /// Registers a data source that reports when it has stopped.
+    pub fn register_slow_to_stop(&mut self, name: &str) {
+        self.register_as(&DataSourceDescriptor {
+            name: name.to_owned(),
+            notifies_stop: true,
+            ..DataSourceDescriptor::default()
+        });
+    }
+
+    /// Registers a data source whose descriptor has so many bytes in a field that nothing knows.
+    pub fn register_large(&mut self, name: &str, bytes: usize) {
+        let mut descriptor = vec![0x0a];
+        append_varint(name.len() as u64, &mut descriptor);
+        descriptor.extend_from_slice(name.as_bytes());
+        append_varint(2047 << 3 | 2, &mut descriptor);
+        append_varint(bytes as u64, &mut descriptor);
+        descriptor.resize(descriptor.len() + bytes, b'x');
+        let mut args = vec![0x0a];
+        append_varint(descriptor.len() as u64, &mut args);
+        args.extend(descriptor);
+        self.call(Method::RegisterDataSource, &args);
     }
 
     pub fn register_as(&mut self, descriptor: &DataSourceDescriptor) {
@@ -214,24 +237,35 @@ impl Producer {
         // The daemon frees the chunks.
         let mut pages = 0..page_count;
         let found = pages.find_map(|page| self.chunk(page));
-        let mut chunk = found.expect("a free chunk");
-        chunk.append_packet(&packet(number));
-        chunk.publish_finished();
-        let place = chunk.complete();
-        self.commit(&moved(place, instance.target));
+        let chunk = found.expect("a free chunk");
+        let place = completed(chunk, &packet(number));
+        self.commit(&moved(&[place], instance.target));
+    }
+
+    /// Writes a packet into a chunk of a free page, and completes the chunk.
+    #[track_caller]
+    pub fn completed_chunk(&mut self, page_index: u32, packet: &[u8]) -> ChunkPlace {
+        let chunk = self.chunk(page_index).expect("a free page");
+        completed(chunk, packet)
     }
 }
 
-/// Encodes the commit of a chunk.
-pub fn moved(place: ChunkPlace, target_buffer: BufferId) -> Vec<u8> {
-    let chunk = ChunkToMove {
+fn completed(mut chunk: WritableChunk, packet: &[u8]) -> ChunkPlace {
+    chunk.append_packet(packet);
+    chunk.publish_finished();
+    chunk.complete()
+}
+
+/// Encodes the commit of chunks.
+pub fn moved(places: &[ChunkPlace], target_buffer: BufferId) -> Vec<u8> {
+    let chunks = places.iter().map(|place| ChunkToMove {
         page_index: place.page_index,
         chunk_index: place.chunk_index,
         target_buffer,
         payload_bytes: 0,
-    };
+    });
     let mut args = Vec::new();
-    commit_moves(&[chunk], |part| args.extend_from_slice(part));
+    commit_moves(&Vec::from_iter(chunks), |part| args.extend_from_slice(part));
     args
 }
 

@@ -3,7 +3,6 @@
 use tracezero_core::protos::TraceStatsDecoder;
 use tracezero_ipc::consumer_port::replies::{decode_capabilities, decode_trace_stats};
 use tracezero_ipc::consumer_port::requests::Request;
-use tracezero_ipc::producer_port::Method;
 use tracezero_ipc::protos::DataSourceDescriptorDecoder;
 
 use crate::consumer::{encoded, recording};
@@ -53,15 +52,7 @@ fn a_large_state_comes_in_parts() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");
     for index in 0..DATA_SOURCES {
-        // A field of the descriptor that nobody knows.
-        let mut descriptor = format!("\x0a\x04ds{index:02}").into_bytes();
-        protozero::append_varint(2047 << 3 | 2, &mut descriptor);
-        protozero::append_varint(100_000, &mut descriptor);
-        descriptor.resize(descriptor.len() + 100_000, b'x');
-        let mut args = vec![0x0a];
-        protozero::append_varint(descriptor.len() as u64, &mut args);
-        args.extend(descriptor);
-        producer.call(Method::RegisterDataSource, &args);
+        producer.register_large(&format!("ds{index:02}"), 100_000);
     }
     let state = daemon.state();
     assert_eq!(state.data_sources.len(), DATA_SOURCES);

@@ -2,20 +2,19 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tracezero_core::commit::ChunkToMove;
 use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::protos::TraceStatsDecoder;
 use tracezero_ipc::consumer_port::events::ObservedEvents;
 use tracezero_ipc::consumer_port::replies::decode_trace_stats;
 use tracezero_ipc::consumer_port::requests::Request;
 use tracezero_ipc::frame::FRAME_MAX_BYTES;
-use tracezero_ipc::producer_port::{Introduction, Method, commit_moves};
+use tracezero_ipc::producer_port::{Introduction, Method};
 use tracezero_ipc::wire::Frame;
 
 use crate::consumer::{Consumer, recording};
 use crate::daemon::TestDaemon;
 use crate::peer::{ArrivedBody, invocation};
-use crate::producer::{Instance, Producer, packet_with};
+use crate::producer::{Instance, Producer, moved, packet_with};
 
 /// A producer for which more bytes wait is disconnected.
 const PRODUCER_QUEUE_MAX_BYTES: usize = 4 << 20;
@@ -111,14 +110,7 @@ fn replies_to_many_requests_at_once_are_limited() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");
     for _ in 0..40 {
-        let mut descriptor = b"\x0a\x02ds".to_vec();
-        protozero::append_varint(2047 << 3 | 2, &mut descriptor);
-        protozero::append_varint(DESCRIPTOR_BYTES as u64, &mut descriptor);
-        descriptor.resize(descriptor.len() + DESCRIPTOR_BYTES, 0);
-        let mut args = vec![0x0a];
-        protozero::append_varint(descriptor.len() as u64, &mut args);
-        args.extend(descriptor);
-        producer.call(Method::RegisterDataSource, &args);
+        producer.register_large("ds", DESCRIPTOR_BYTES);
     }
     let mut consumer = daemon.consumer_peer();
     let sessions_only = false;
@@ -153,25 +145,15 @@ fn fill(producer: &mut Producer, instance: &Instance, bytes: usize) -> u64 {
     let pages = producer.memory.as_ref().unwrap().geometry().page_count();
     let mut numbers = 0..count;
     loop {
-        let mut moves = Vec::new();
-        for (page, number) in (0..pages).zip(&mut numbers) {
-            let mut chunk = producer.chunk(page).expect("the daemon has freed it");
-            chunk.append_packet(&packet_with(number, &text));
-            chunk.publish_finished();
-            let place = chunk.complete();
-            moves.push(ChunkToMove {
-                page_index: place.page_index,
-                chunk_index: place.chunk_index,
-                target_buffer: instance.target,
-                payload_bytes: 0,
-            });
-        }
-        if moves.is_empty() {
+        // The daemon has freed the chunks of the last round.
+        let places = (0..pages)
+            .zip(&mut numbers)
+            .map(|(page, number)| producer.completed_chunk(page, &packet_with(number, &text)));
+        let places = Vec::from_iter(places);
+        if places.is_empty() {
             return count;
         }
-        let mut commit = Vec::new();
-        commit_moves(&moves, |part| commit.extend_from_slice(part));
-        producer.call(Method::CommitData, &commit);
+        producer.call(Method::CommitData, &moved(&places, instance.target));
     }
 }
 
