@@ -64,7 +64,7 @@ fn the_best_for_a_bug_report_has_the_highest_score() {
 }
 
 #[test]
-fn what_cannot_be_cloned_is_refused() {
+fn clone_of_no_session_or_by_its_owner_is_refused() {
     let daemon = TestDaemon::start();
     let (_producer, mut consumer, _instance, id) = session(&daemon, "");
     let mut cloner = daemon.consumer();

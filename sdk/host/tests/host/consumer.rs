@@ -189,7 +189,7 @@ pub fn recording(data_source: &str) -> String {
     format!("buffers {{ size_kb: 256 }} data_sources {{ config {{ name: '{data_source}' }} }}")
 }
 
-/// What a daemon has.
+/// The state of a daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// The names of the producers.

@@ -185,7 +185,7 @@ fn no_files(daemon: &TestDaemon) -> Vec<(&'static str, OwnedFd)> {
 }
 
 #[test]
-fn what_is_no_trace_file_ends_the_session_with_a_reason() {
+fn unsuitable_file_ends_session_with_reason() {
     let daemon = TestDaemon::start();
     for (name, file) in no_files(&daemon) {
         let mut consumer = daemon.consumer();

@@ -191,7 +191,7 @@ fn the_end_waits_for_data_sources_that_report_when_they_have_stopped() {
     producer.expect_stop(&instance);
     assert!(!consumer.peer.has_answer(enabled));
     assert_eq!(daemon.state().sessions[0].state, "STOP_WAIT");
-    // What it commits before counts.
+    // Packets that it commits before count.
     producer.write(&instance, 1);
     producer.notify_stopped(&instance);
     assert_eq!(consumer.ended(enabled), None);

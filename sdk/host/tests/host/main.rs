@@ -15,7 +15,7 @@ mod refusals; // configurations and sessions that are refused
 mod closing; // consumers that go in the middle
 mod detach; // sessions without a consumer
 mod observing; // events that consumers observe
-mod queries; // what consumers learn of the daemon and of sessions
+mod queries; // queries about the daemon and its sessions
 mod clones; // clones of sessions
 mod triggers; // triggers that start, stop and clone sessions
 mod files; // sessions that write files

@@ -19,7 +19,7 @@ const ALL_STARTED: ObservedEvents = ObservedEvents {
     clone_triggers: false,
 };
 
-/// What a consumer has observed.
+/// An event that a consumer has observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     Started(String),
@@ -111,7 +111,7 @@ fn all_started_is_told_once_all_have_started() {
     assert!(!consumer.peer.has_answer(request));
     producer.notify_started(&instance);
     assert_eq!(seen(&mut consumer, request), [Seen::AllStarted]);
-    // Whoever asks later is told at once. The second request ends the first.
+    // A consumer that asks later is told at once. The second request ends the first.
     let second = observe(&mut consumer, ALL_STARTED);
     assert_eq!(seen(&mut consumer, request), [Seen::End]);
     assert_eq!(seen(&mut consumer, second), [Seen::AllStarted]);

@@ -17,7 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The number that the daemon gives the service of a connection.
 pub const SERVICE_ID: u32 = 1;
 
-/// What the daemon has sent.
+/// A frame of the daemon.
 #[derive(Debug)]
 pub struct Arrived {
     pub request_id: u64,

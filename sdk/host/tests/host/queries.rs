@@ -1,4 +1,4 @@
-//! What consumers learn of the daemon and of sessions.
+//! Queries about the daemon and its sessions.
 
 use tracezero_core::protos::TraceStatsDecoder;
 use tracezero_ipc::consumer_port::replies::{decode_capabilities, decode_trace_stats};

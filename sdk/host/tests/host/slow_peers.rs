@@ -22,7 +22,7 @@ const PRODUCER_QUEUE_MAX_BYTES: usize = 4 << 20;
 /// While more bytes wait for a consumer, no more of its trace is read.
 const CONSUMER_QUEUE_HIGH_BYTES: u64 = 1 << 20;
 
-/// What the socket holds besides, and the last part that is read.
+/// Bytes in the socket, and of the last part that is read.
 const SLACK_BYTES: u64 = 1 << 20;
 
 /// The size of a configuration that fits a frame.
@@ -61,13 +61,13 @@ fn a_producer_that_reads_nothing_is_dropped_when_its_queue_is_full() {
     let rounds_max = (PRODUCER_QUEUE_MAX_BYTES as u64 + SLACK_BYTES) / (2 * CONFIG_BYTES as u64);
     assert!(rounds <= rounds_max + 1, "{rounds}");
     assert_eq!(daemon.state().producers, ["honest"]);
-    // What was sent before can be read.
+    // Commands that were sent before can be read.
     stuck.started();
     stuck.peer.wait_for_end();
 }
 
 #[test]
-fn what_follows_from_a_drop_is_told_at_once() {
+fn dropped_producer_counts_as_started_at_once() {
     /// More than the queue holds.
     const INSTANCES: usize = 30;
     /// Far more turns than the daemon needs.
@@ -131,7 +131,7 @@ fn replies_to_many_requests_at_once_are_limited() {
         }
     }
     assert!(answered > 0 && failed > QUERIES / 2, "{answered} {failed}");
-    // Whoever reads the replies may ask as often.
+    // A consumer that reads the replies may ask as often.
     let mut consumer = daemon.consumer();
     for _ in 0..5 {
         assert_eq!(consumer.state().data_sources.len(), 40);
