@@ -22,6 +22,9 @@ const PRODUCER_QUEUE_MAX_BYTES: usize = 4 << 20;
 /// While more bytes wait for a consumer, no more of its trace is read.
 const CONSUMER_QUEUE_HIGH_BYTES: u64 = 1 << 20;
 
+/// A consumer for which more bytes wait is disconnected.
+const CONSUMER_QUEUE_MAX_BYTES: u64 = 8 << 20;
+
 /// Bytes in the socket, and of the last part that is read.
 const SLACK_BYTES: u64 = 1 << 20;
 
@@ -64,6 +67,31 @@ fn a_producer_that_reads_nothing_is_dropped_when_its_queue_is_full() {
     // Commands that were sent before can be read.
     stuck.started();
     stuck.peer.wait_for_end();
+}
+
+#[test]
+fn a_consumer_that_reads_nothing_is_dropped_when_its_queue_is_full() {
+    let daemon = TestDaemon::start();
+    let mut consumer = daemon.consumer();
+    consumer.enable(&large_config());
+    let mut other = daemon.consumer();
+    let mut rounds = 0;
+    while daemon.log_lines("it reads too slowly").is_empty() {
+        rounds += 1;
+        // The reply to the second has the configuration.
+        consumer.ask(&Request::Detach { key: "key" });
+        consumer.ask(&Request::Attach { key: "key" });
+        // The daemon handles both before the next turn of the other consumer.
+        other.state();
+        assert!(rounds < 200, "the queue has no limit");
+    }
+    let bytes = rounds * CONFIG_BYTES as u64;
+    assert!(bytes > CONSUMER_QUEUE_MAX_BYTES, "{rounds}");
+    let bytes_max = CONSUMER_QUEUE_MAX_BYTES + SLACK_BYTES;
+    assert!(bytes <= bytes_max + CONFIG_BYTES as u64, "{rounds}");
+    // Replies that were sent before can be read.
+    assert!(consumer.peer.next().is_some());
+    consumer.peer.wait_for_end();
 }
 
 #[test]
