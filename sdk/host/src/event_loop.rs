@@ -151,7 +151,8 @@ impl EventLoop {
         Ok(had_work)
     }
 
-    /// Clears incremental state that is too old. No timer wakes the loop for this: commits do.
+    /// Clears incremental state that is too old, because other producers have filled the ring. No timer
+    /// wakes the loop for this: commits do.
     fn restart_state(&mut self, now: Instant) {
         if now - self.restarted >= RESTART_STATE_EVERY {
             self.restarted = now;

@@ -101,7 +101,7 @@ impl ProducerPort {
     }
 
     fn commit(&mut self, commit: &Commit<'_>) -> Answer {
-        let Some(Connected { endpoint, .. }) = &self.producer else {
+        let Some(Connected { endpoint, remote }) = &self.producer else {
             return Answer::Failed;
         };
         // Bytes of chunks are for those alone who cannot share memory.
@@ -132,6 +132,8 @@ impl ProducerPort {
         };
         self.violations += left_out as u64;
         endpoint.commit(&self.commit);
+        // A fast producer can fill a ring before the event loop looks at all of them.
+        remote.restart_state();
         // Behind the chunks: whoever waits for the flush finds them in the buffers.
         if let Ok(Some(flush)) = commit.flush() {
             endpoint.acknowledge_flush(flush);

@@ -286,6 +286,29 @@ fn incremental_state_is_cleared_when_the_period_is_over() {
 }
 
 #[test]
+fn incremental_state_is_cleared_at_the_commit_that_fills_a_quarter_of_a_ring() {
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register_as(&DataSourceDescriptor {
+        name: "ds".to_owned(),
+        clears_incremental_state: true,
+        ..DataSourceDescriptor::default()
+    });
+    let mut consumer = daemon.consumer();
+    consumer.enable("buffers { size_kb: 64 } data_sources { config { name: 'ds' } }");
+    let instance = producer.started();
+    for _ in 0..5 {
+        for page in 0..6 {
+            let place = producer.completed_chunk(page, &[0; 3000]);
+            producer.commit(&moved(&[place], instance.target));
+        }
+        // The daemon does not wait for a time or for more commits.
+        assert!(producer.has_command());
+        assert_eq!(producer.told(), Told::Clear(vec![instance.id]));
+    }
+}
+
+#[test]
 fn a_commit_has_many_chunks() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");

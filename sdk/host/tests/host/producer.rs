@@ -120,6 +120,12 @@ impl Producer {
         self.call(Method::Sync, &[]);
     }
 
+    /// Returns true if the daemon has sent a command that the test has not taken.
+    #[track_caller]
+    pub fn has_command(&mut self) -> bool {
+        self.peer.has_answer(self.commands)
+    }
+
     /// Returns the next command. Attaches memory that comes with it.
     #[track_caller]
     pub fn told(&mut self) -> Told {
