@@ -67,6 +67,11 @@ impl Connection {
         matches!(self.port, AnyPort::Consumer(_))
     }
 
+    /// Returns true for a consumer that has not freed a session whose trace it reads itself.
+    pub(crate) fn is_reader(&self) -> bool {
+        matches!(&self.port, AnyPort::Consumer(port) if port.is_reader())
+    }
+
     /// Clears incremental state of a producer that is too old.
     pub(crate) fn restart_state(&self) {
         if let AnyPort::Producer(port) = &self.port {

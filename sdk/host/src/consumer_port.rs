@@ -85,6 +85,18 @@ impl ConsumerPort {
         !self.backlog.is_empty() || self.reading.is_some()
     }
 
+    /// Returns true if the consumer has not freed a session whose trace it reads itself.
+    pub(crate) fn is_reader(&self) -> bool {
+        self.session_to_read().is_some()
+    }
+
+    /// Returns the session whose trace the consumer reads itself.
+    fn session_to_read(&self) -> Option<SessionId> {
+        let session = self.consumer.session()?;
+        let has_file = self.host.service.writes_into_file(session);
+        (!has_file).then_some(session)
+    }
+
     /// Returns how many bytes may wait for the consumer. A part of a trace that it has asked for may
     /// be longer than the limit, since it has whole packets.
     pub(crate) fn queue_max_bytes(&self) -> usize {
@@ -235,9 +247,7 @@ impl ConsumerPort {
     }
 
     fn read_buffers(&mut self, request_id: u64) -> Answer {
-        let service = &self.host.service;
-        let session = self.consumer.session();
-        match session.filter(|session| !service.writes_into_file(*session)) {
+        match self.session_to_read() {
             Some(session) if self.reading.is_none() => {
                 self.reading = Some(Reading::new(session, request_id));
                 Answer::Later

@@ -237,7 +237,7 @@ impl Daemon {
     }
 
     /// Serves until it is stopped. Then flushes and ends all sessions, and finishes their files, which
-    /// may take 5 s.
+    /// may take 5 s. Consumers get another 5 s to read the traces of their sessions.
     ///
     /// # Errors
     ///
@@ -269,12 +269,19 @@ impl Daemon {
         for session in service.service_state(0).sessions {
             service.end_with_process(session.id);
         }
-        let deadline = Instant::now() + END_LIMIT;
-        while Instant::now() < deadline && self.has_work() {
-            self.event_loop.turn(Some(deadline))?;
-        }
+        self.turn_while(Self::has_work)?;
+        self.turn_while(|it| it.event_loop.has_readers())?;
         // Consumers learn that their sessions have ended.
         self.event_loop.send_noted();
+        Ok(())
+    }
+
+    /// Serves while there is something to wait for, but not longer than [`END_LIMIT`].
+    fn turn_while(&mut self, waits: impl Fn(&Self) -> bool) -> io::Result<()> {
+        let deadline = Instant::now() + END_LIMIT;
+        while Instant::now() < deadline && waits(self) {
+            self.event_loop.turn(Some(deadline))?;
+        }
         Ok(())
     }
 

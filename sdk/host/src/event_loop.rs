@@ -217,6 +217,13 @@ impl EventLoop {
         }
     }
 
+    /// Returns true if a consumer has not read the trace of its session, or not freed the session.
+    pub(crate) fn has_readers(&self) -> bool {
+        let mut connections = self.connections.values();
+        connections.any(|open| open.connection.is_reader())
+    }
+
+    /// Sends to each connection what waits for it.
     pub(crate) fn send_noted(&mut self) {
         for id in self.host.noted.take() {
             self.with(id, |it| match it.connection.is_behind() {

@@ -49,5 +49,6 @@ pub(crate) const WRITER_TOTALS_MAX: usize = 65_536;
 /// How long nobody is accepted after the process has run out of descriptors.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long sessions may take to end when the daemon is asked to end.
+/// How long sessions may take to end when the daemon is asked to end, and then consumers to read their
+/// traces.
 pub(crate) const END_LIMIT: Duration = Duration::from_secs(5);

@@ -33,8 +33,8 @@ macro_rules! default_addresses {
 /// Producers, such as `traced_probes` and applications with `System::connect` or Perfetto's SDK,
 /// connect to one socket. Consumers, such as the command `perfetto`, connect to the other, and start
 /// sessions that record producers. The daemon stays in the foreground, and needs no rights. Its log
-/// goes to the standard error. SIGTERM and SIGINT end it: sessions are flushed, and their files are
-/// finished.
+/// goes to the standard error. SIGTERM and SIGINT end it: sessions are flushed, their files are
+/// finished, and consumers get 5 s to read their traces.
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
     "Example: tracezero daemon --producer-socket /tmp/p --consumer-socket /tmp/c\n\n",

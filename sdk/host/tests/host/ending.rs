@@ -2,6 +2,8 @@
 
 use std::fs::{self, File};
 
+use tracezero_ipc::consumer_port::requests::Request;
+
 use crate::consumer::recording;
 use crate::daemon::TestDaemon;
 
@@ -59,17 +61,24 @@ fn files_are_finished() {
 }
 
 #[test]
-fn sessions_that_are_read_end_and_their_consumers_are_told() {
+fn consumers_are_told_and_read_their_traces() {
     let mut daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");
     producer.register("ds");
     let mut consumer = daemon.consumer();
     let enabled = consumer.enable(&recording("ds"));
     let instance = producer.started();
+    for number in 0..10 {
+        producer.write(&instance, number);
+    }
+    producer.sync();
     daemon.stopper.stop();
     producer.answer_flush();
     producer.expect_stop(&instance);
     assert_eq!(consumer.ended(enabled), None);
+    assert_eq!(consumer.read_numbers(), Vec::from_iter(0..10));
+    consumer.ask(&Request::FreeBuffers);
+    // The daemon waits for nothing else.
     daemon.stop();
 }
 
@@ -83,6 +92,20 @@ fn producers_that_answer_nothing_do_not_hold_up_the_end() {
     let instance = producer.started();
     producer.write(&instance, 1);
     producer.sync();
-    daemon.stop();
+    daemon.stopper.stop();
     assert_eq!(consumer.ended(enabled), None);
+    drop(consumer);
+    daemon.stop();
+}
+
+#[test]
+fn consumers_that_read_nothing_hold_up_the_end_for_5_seconds() {
+    let mut daemon = TestDaemon::start();
+    let mut consumer = daemon.consumer();
+    let enabled = consumer.enable(&recording("ds"));
+    daemon.wait_for_sessions(1);
+    daemon.stopper.stop();
+    assert_eq!(consumer.ended(enabled), None);
+    daemon.stop();
+    consumer.peer.wait_for_end();
 }
