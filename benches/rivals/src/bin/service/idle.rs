@@ -25,7 +25,7 @@ const CONFIG: &str = r#"
     data_sources { config { name: "bench.idle" } }
 "#;
 
-/// What an idle daemon takes.
+/// The processor time, wake-ups and memory of an idle daemon.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     processor: f64,
@@ -100,7 +100,7 @@ fn measure(kind: Kind, has_session: bool, programs: &Programs, scratch: &Path) -
     })
 }
 
-/// The program that has all producers. Keeps them until it receives a line.
+/// Connects all producers, and keeps them until a line comes.
 pub fn connect(producers: usize, expects_session: bool) -> Result<()> {
     let mut producers = (0..producers)
         .map(|_| RawProducer::connect(DATA_SOURCE))

@@ -95,8 +95,7 @@ fn measure(kind: Kind, is_flooded: bool, programs: &Programs, scratch: &Path) ->
     })
 }
 
-/// The program that commits: one chunk after the other. It yields while it waits, because the daemon may need
-/// the same core.
+/// Commits one chunk after the other. Yields while it waits, because the daemon may need the same core.
 pub fn commit(commits: usize) -> Result<()> {
     let mut producer = RawProducer::connect(DATA_SOURCE)?;
     producer.wait_until_started()?;

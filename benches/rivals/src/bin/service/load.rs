@@ -31,16 +31,16 @@ enum Sdk {
     Tracezero,
 }
 
-/// What happens to the trace.
+/// The place of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
-    /// It stays in a ring, and is read at the end.
+    /// A ring, which is read at the end.
     Ring,
-    /// The daemon writes it into a file while it records.
+    /// A file, which the daemon writes while it records.
     File,
 }
 
-/// What writers do when the shared memory is full.
+/// The behaviour of writers when the shared memory is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
     Wait,
@@ -61,7 +61,7 @@ struct Plan {
 struct Outcome {
     /// The daemon's processor time until the last producer was done.
     recording: Duration,
-    /// The same until the trace was complete.
+    /// The daemon's processor time until the trace was complete.
     in_all: Duration,
     bytes: u64,
     spans: Spans,

@@ -3,7 +3,7 @@
 //! `service.sh` builds the programs, and runs this one. Both daemons take turns in each run. The command
 //! `perfetto` starts all sessions and takes all traces. A decoder that is not ours counts the spans.
 
-mod usage; // what a daemon has taken: processor time, memory, wake-ups
+mod usage; // processor time, memory and wake-ups of a process
 mod daemons; // the daemons, and sessions that the command `perfetto` starts
 mod raw_producer; // a producer that commits chunks by itself
 mod load; // producers at full speed

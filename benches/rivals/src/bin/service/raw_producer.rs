@@ -30,14 +30,14 @@ pub struct RawProducer {
     /// `None` until the daemon has said what it can do.
     methods: Option<Methods>,
     last_request: u64,
-    told: Told,
+    commands: Commands,
     packet: Vec<u8>,
     next_chunk: u32,
 }
 
-/// What the daemon has told the producer.
+/// Commands that the producer has received.
 #[derive(Default)]
-struct Told {
+struct Commands {
     /// The request that commands are replies to.
     request: Option<u64>,
     memory: Option<ProducerMemory>,
@@ -46,7 +46,7 @@ struct Told {
     is_started: bool,
 }
 
-impl Told {
+impl Commands {
     fn take(&mut self, command: &Command<'_>, descriptor: &mut Option<OwnedFd>) -> Result<()> {
         match command {
             Command::SetUpTracing { page_size_kib } => {
@@ -73,7 +73,7 @@ impl RawProducer {
             socket: Socket::connect(&Address::of_producers()?)?,
             methods: None,
             last_request: 0,
-            told: Told::default(),
+            commands: Commands::default(),
             packet: packet.to_vec(),
             next_chunk: 0,
         };
@@ -90,7 +90,7 @@ impl RawProducer {
                 ..Introduction::default()
             }),
         )?;
-        this.told.request = Some(this.invoke(Method::GetAsyncCommand, &[], false)?);
+        this.commands.request = Some(this.invoke(Method::GetAsyncCommand, &[], false)?);
         this.call(
             Method::RegisterDataSource,
             &register_data_source(&DataSourceDescriptor {
@@ -103,7 +103,7 @@ impl RawProducer {
 
     /// Waits until a session records the data source.
     pub fn wait_until_started(&mut self) -> Result<()> {
-        while !self.told.is_started {
+        while !self.commands.is_started {
             self.receive()?;
             self.take_frames(None::<(u64, fn(Body<'_>) -> Result<()>)>)?;
         }
@@ -112,13 +112,13 @@ impl RawProducer {
 
     /// Returns the number of pages of the memory.
     pub fn page_count(&self) -> u32 {
-        let memory = self.told.memory.as_ref();
+        let memory = self.commands.memory.as_ref();
         memory.map_or(0, |memory| memory.geometry().page_count())
     }
 
     /// Fills the chunk of a page that is free.
     pub fn fill(&mut self, page_index: u32) -> Result<ChunkPlace> {
-        let memory = self.told.memory.as_ref().ok_or("no memory has come")?;
+        let memory = self.commands.memory.as_ref().ok_or("no memory has come")?;
         let header = NewChunk {
             writer_id: WriterId(1),
             chunk_id: ChunkId(self.next_chunk),
@@ -139,7 +139,7 @@ impl RawProducer {
         let chunk = ChunkToMove {
             page_index: place.page_index,
             chunk_index: place.chunk_index,
-            target_buffer: self.told.target_buffer.ok_or("no instance is set up")?,
+            target_buffer: self.commands.target_buffer.ok_or("no instance is set up")?,
             payload_bytes: 0,
         };
         let mut args = Vec::new();
@@ -150,7 +150,7 @@ impl RawProducer {
 
     /// Returns true if no chunk of the page is in use.
     pub fn is_free(&self, page_index: u32) -> bool {
-        let memory = self.told.memory.as_ref();
+        let memory = self.commands.memory.as_ref();
         let word = memory.and_then(|memory| memory.page_word(page_index));
         word.is_some_and(|word| word.used_mask() == 0)
     }
@@ -205,12 +205,12 @@ impl RawProducer {
         let mut found = None;
         while let Some(arrived) = self.socket.next_frame_with_descriptor()? {
             let Frame { request_id, body } = Frame::decode(arrived.frame)?;
-            if Some(request_id) == self.told.request {
+            if Some(request_id) == self.commands.request {
                 let Body::Reply { reply, .. } = body else {
                     return Err("the daemon sends no commands".into());
                 };
                 let command = Command::decode(reply.ok_or("the daemon sends no commands")?)?;
-                self.told.take(&command, arrived.descriptor)?;
+                self.commands.take(&command, arrived.descriptor)?;
             } else if let Some((_, read)) = awaited.take_if(|(request, _)| *request == request_id) {
                 found = Some(read(body)?);
             }

@@ -1,4 +1,4 @@
-//! What a process has taken: processor time, memory, wake-ups.
+//! Processor time, memory and wake-ups of a process.
 
 use std::fs;
 use std::time::Duration;
