@@ -14,7 +14,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// Returns the number of spans in the file that a reader can show, with begin and end.
 pub fn spans_in(sdk: Sdk, file: &Path) -> Result<u64> {
     match sdk {
-        Sdk::Tracezero | Sdk::PerfettoSdk | Sdk::PerfettoSdkLarge => perfetto(file),
+        Sdk::Tracezero | Sdk::Perfetto | Sdk::PerfettoLarge => perfetto(file),
         Sdk::TracingChrome => lines(file, |line| line.contains("\"ph\":\"E\"")),
         Sdk::Fastrace => lines(file, |line| line.starts_with("span ")),
         Sdk::Dial9 => dial9(file),

@@ -38,8 +38,8 @@ struct ThreadMeasurements {
 pub fn record(sdk: Sdk, threads: usize, seconds: u64, file: &Path) -> Measurements {
     match sdk {
         Sdk::Tracezero => record_with::<sdks::Tracezero>(threads, seconds, file),
-        Sdk::PerfettoSdk => record_with::<sdks::PerfettoSdk>(threads, seconds, file),
-        Sdk::PerfettoSdkLarge => record_with::<sdks::PerfettoSdkLarge>(threads, seconds, file),
+        Sdk::Perfetto => record_with::<sdks::PerfettoSdk>(threads, seconds, file),
+        Sdk::PerfettoLarge => record_with::<sdks::PerfettoSdkLarge>(threads, seconds, file),
         Sdk::TracingChrome => record_with::<sdks::TracingChrome>(threads, seconds, file),
         Sdk::Fastrace => record_with::<sdks::Fastrace>(threads, seconds, file),
         Sdk::Dial9 => record_with::<sdks::Dial9>(threads, seconds, file),

@@ -37,8 +37,8 @@ pub const SPAN: &str = "span";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sdk {
     Tracezero,
-    PerfettoSdk,
-    PerfettoSdkLarge,
+    Perfetto,
+    PerfettoLarge,
     TracingChrome,
     Fastrace,
     Dial9,
@@ -47,8 +47,8 @@ pub enum Sdk {
 impl Sdk {
     pub const ALL: [Self; 6] = [
         Self::Tracezero,
-        Self::PerfettoSdk,
-        Self::PerfettoSdkLarge,
+        Self::Perfetto,
+        Self::PerfettoLarge,
         Self::TracingChrome,
         Self::Fastrace,
         Self::Dial9,
@@ -57,8 +57,8 @@ impl Sdk {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tracezero => "tracezero",
-            Self::PerfettoSdk => "perfetto-sdk",
-            Self::PerfettoSdkLarge => "perfetto-sdk-large",
+            Self::Perfetto => "perfetto-sdk",
+            Self::PerfettoLarge => "perfetto-sdk-large",
             Self::TracingChrome => "tracing-chrome",
             Self::Fastrace => "fastrace",
             Self::Dial9 => "dial9",
