@@ -12,6 +12,8 @@ pub mod tracing_chrome; // a layer of `tracing` that writes JSON
 
 pub mod perfetto_trace; // counts the spans of a trace
 pub mod programs; // starts and ends the programs of a bench
+pub mod daemons; // daemons, and sessions that the command `perfetto` starts
+pub mod recorders; // the SDKs of programs that record through a daemon
 
 use std::time::{Duration, Instant};
 

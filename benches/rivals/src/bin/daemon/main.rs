@@ -5,15 +5,16 @@
 
 mod producer; // the program that records
 mod recording; // one recording
-mod sdks; // the SDKs, and what their writers do when the shared memory is full
 
 use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use recording::{Outcome, Plan, Programs};
-use sdks::{Policy, Sdk};
+use rivals::daemons::Programs;
+use rivals::recorders::{Policy, Recorder, Sdk};
+
+use recording::{Outcome, Plan};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -38,16 +39,12 @@ fn main() -> Result<()> {
 }
 
 fn table(runs: usize) -> Result<()> {
-    let folder = env::var_os("PERFETTO_BIN").ok_or("PERFETTO_BIN names no folder")?;
-    let programs = Programs {
-        folder: folder.into(),
-        cpp_producer: env::var_os("CPP_PRODUCER").map(Into::into),
-    };
+    let programs = Programs::of_environment()?;
     let scratch = env::temp_dir().join(format!("daemon-{}", std::process::id()));
     fs::create_dir_all(&scratch)?;
     println!("{SPANS} spans, median of {runs} runs.\n\n{HEAD}");
     let done = plans().try_for_each(|plan| {
-        if plan.sdk != Sdk::Cpp || programs.cpp_producer.is_some() {
+        if plan.recorder.sdk != Sdk::Cpp || programs.cpp_producer.is_some() {
             println!("{}", row(&plan, runs, &programs, &scratch)?);
         }
         Ok(())
@@ -74,10 +71,12 @@ fn plans() -> impl Iterator<Item = Plan> {
         .flat_map(|(policy, threads, clear_period_ms)| {
             let sdks = Sdk::ALL.into_iter().filter(move |sdk| sdk.can(policy));
             sdks.map(move |sdk| Plan {
-                sdk,
-                policy,
-                threads,
-                spans: SPANS / threads as u64,
+                recorder: Recorder {
+                    sdk,
+                    policy,
+                    threads,
+                    spans: SPANS / threads as u64,
+                },
                 clear_period_ms,
             })
         })
@@ -109,10 +108,10 @@ fn row(plan: &Plan, runs: usize, programs: &Programs, scratch: &Path) -> Result<
     };
     Ok(format!(
         "| {} | {} | {cleared} | `{}` | {} | {waited} | {} | {} | {least:.1} % | {} | {} | {counted} |",
-        plan.policy.name(),
-        plan.threads,
-        plan.sdk.name(),
-        outcome.took.as_nanos() / u128::from(plan.spans),
+        plan.recorder.policy.name(),
+        plan.recorder.threads,
+        plan.recorder.sdk.name(),
+        outcome.took.as_nanos() / u128::from(plan.recorder.spans),
         outcome.spans.begins,
         outcome.slices.unwrap_or(outcome.spans.decodable_begins),
         outcome.spans.marked_losses,

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use perfetto_sdk::producer::{Backends, Producer, ProducerInitArgsBuilder};
 use perfetto_sdk::track_event::{EventContext, TrackEvent, TrackEventDebugArg};
 use perfetto_sdk::{scoped_track_event, track_event_categories};
+use rivals::recorders::Sdk;
 use tracezero::System;
 
 use crate::Result;
-use crate::sdks::Sdk;
 
 track_event_categories! {
     pub mod categories {

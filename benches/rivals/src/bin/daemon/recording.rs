@@ -1,40 +1,22 @@
 //! One recording: a daemon, a program that records, and the command that takes the trace.
 
-use std::env;
 use std::fs;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use rivals::daemons::{Daemon, Kind, Programs, end_session};
 use rivals::perfetto_trace::Spans;
-use rivals::programs::{Running, wait_for};
+use rivals::recorders::{MEMORY_KIB, Policy, Recorder};
 
 use crate::Result;
-use crate::sdks::{Policy, Sdk};
-
-/// The size of the shared memory, unless the policy is the default.
-const MEMORY_KIB: u32 = 256;
 
 /// A recording to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    pub sdk: Sdk,
-    pub policy: Policy,
-    pub threads: usize,
-    /// The number of spans of each thread.
-    pub spans: u64,
+    pub recorder: Recorder,
     /// The period at which the daemon makes writers clear their incremental state, in ms; 0 for never.
     pub clear_period_ms: u32,
-}
-
-/// The programs of Perfetto.
-#[derive(Debug)]
-pub struct Programs {
-    /// A folder with `traced` and `perfetto`.
-    pub folder: PathBuf,
-    /// The program made of `producer.cc`.
-    pub cpp_producer: Option<PathBuf>,
 }
 
 /// The figures of a recording.
@@ -52,9 +34,8 @@ pub struct Outcome {
 
 impl Plan {
     fn config(&self) -> String {
-        let policy = self.policy.in_config();
-        let policy = policy.map_or(String::new(), |it| format!("buffer_exhausted_policy: {it}"));
-        let memory = match self.policy {
+        let policy = self.recorder.policy.in_config();
+        let memory = match self.recorder.policy {
             Policy::Default => String::new(),
             _ => format!("producers {{ shm_size_kb: {MEMORY_KIB} page_size_kb: 4 }}"),
         };
@@ -73,54 +54,17 @@ impl Plan {
         )
     }
 
-    fn producer(&self, programs: &Programs) -> Result<Command> {
-        let (threads, spans) = (self.threads.to_string(), self.spans.to_string());
-        if self.sdk == Sdk::Cpp {
-            let program = programs.cpp_producer.as_ref();
-            let mut command = Command::new(program.ok_or("the C++ producer is missing")?);
-            command.args([&threads, &spans, self.policy.name()]);
-            return Ok(command);
-        }
-        let mut command = Command::new(env::current_exe()?);
-        command.args(["record", self.sdk.name(), &threads, &spans]);
-        if self.policy != Policy::Default {
-            command.arg(MEMORY_KIB.to_string());
-        }
-        Ok(command)
-    }
-
     /// Records, and counts what is in the trace. Files go to `folder`.
     pub fn run(&self, programs: &Programs, folder: &Path) -> Result<Outcome> {
-        let sockets = [
-            ("PERFETTO_PRODUCER_SOCK_NAME", folder.join("producer")),
-            ("PERFETTO_CONSUMER_SOCK_NAME", folder.join("consumer")),
-        ];
-        let trace = folder.join("trace");
-        let _ = fs::remove_file(&trace);
-        let mut traced = Command::new(programs.folder.join("traced"));
-        let mut traced = Running::start(traced.envs(sockets.clone()), "traced")?;
-        // A socket is there before the daemon listens at it.
-        let listens = |path: &PathBuf| UnixStream::connect(path).is_ok();
-        let is_ready = || sockets.iter().all(|(_, path)| listens(path));
-        wait_for(is_ready, "traced")?;
-
-        let mut producer = self.producer(programs)?;
-        let mut producer = Running::start(producer.envs(sockets.clone()), "the producer")?;
-        let config = folder.join("config");
-        fs::write(&config, self.config())?;
-        let mut perfetto = Command::new(programs.folder.join("perfetto"));
-        perfetto.arg("--txt").arg("-c").arg(&config);
-        perfetto.arg("-o").arg(&trace).envs(sockets);
-        let mut perfetto = Running::start(&mut perfetto, "perfetto")?;
-
+        let daemon = Daemon::start(Kind::Traced, programs, folder)?;
+        let mut producer = self.recorder.command(programs)?;
+        let mut producer = daemon.producer(&mut producer, "the producer")?;
+        let session = daemon.session(&self.config())?;
         producer.line("started")?;
         let figures = producer.line("done")?;
-        perfetto.signal("INT")?;
-        perfetto.wait()?;
+        end_session(session)?;
         producer.go_on()?;
         producer.wait()?;
-        traced.signal("TERM")?;
-        traced.wait()?;
 
         let figures: Vec<u64> = figures
             .split_ascii_whitespace()
@@ -133,16 +77,16 @@ impl Plan {
         };
         Ok(Outcome {
             took: Duration::from_nanos(took_ns),
-            spans: Spans::of_file(&trace)?,
+            spans: Spans::of_file(&daemon.trace())?,
             own,
-            slices: slices(programs, &trace)?,
+            slices: slices(programs, &daemon.trace())?,
         })
     }
 }
 
 /// Counts the finished slices by the trace processor, if the folder has it.
 fn slices(programs: &Programs, trace: &Path) -> Result<Option<u64>> {
-    let program = programs.folder.join("trace_processor_shell");
+    let program = programs.perfetto.join("trace_processor_shell");
     if !program.exists() {
         return Ok(None);
     }

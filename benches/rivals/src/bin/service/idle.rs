@@ -7,7 +7,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::daemons::{Daemon, Kind, Programs, end_session};
+use rivals::daemons::{Daemon, Kind, Programs, end_session};
+
 use crate::raw_producer::RawProducer;
 use crate::usage::{Memory, processor_time, wakeups};
 use crate::{Result, median};

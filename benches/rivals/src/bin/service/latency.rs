@@ -6,13 +6,20 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::daemons::{Daemon, Kind, Programs, end_session};
+use rivals::daemons::{Daemon, Kind, Programs, end_session};
+use rivals::recorders::{Policy, Recorder, Sdk};
+
 use crate::raw_producer::RawProducer;
 use crate::{Result, median, us};
 
 const COMMITS: usize = 10_000;
-/// The spans of a producer that records for longer than this takes.
-const ENDLESS_SPANS: &str = "1000000000000";
+/// A producer that records for longer than this takes.
+const FLOOD: Recorder = Recorder {
+    sdk: Sdk::Tracezero,
+    policy: Policy::Wait,
+    threads: 1,
+    spans: 1_000_000_000_000,
+};
 const DATA_SOURCE: &str = "bench.commits";
 
 const CONFIG: &str = r#"
@@ -69,8 +76,7 @@ fn measure(kind: Kind, is_flooded: bool, programs: &Programs, scratch: &Path) ->
     let session = daemon.session(CONFIG)?;
     let mut flood = None;
     if is_flooded {
-        let mut command = Command::new(&programs.recorder);
-        command.args(["record", "tracezero", "1", ENDLESS_SPANS, "256"]);
+        let mut command = FLOOD.command(programs)?;
         let flood = flood.insert(daemon.producer(&mut command, "the flood")?);
         flood.line("started")?;
     }

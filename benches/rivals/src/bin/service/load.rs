@@ -2,34 +2,25 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use rivals::daemons::{Daemon, Kind, Programs, end_session};
 use rivals::perfetto_trace::Spans;
 use rivals::programs::Running;
+use rivals::recorders::{MEMORY_KIB, Policy, Recorder, Sdk};
 
-use crate::daemons::{Daemon, Kind, Programs, end_session};
 use crate::usage::{Memory, processor_time};
 use crate::{Result, median, ms};
 
 /// The number of spans of all producers together.
 const SPANS: u64 = 2_000_000;
-/// The size of the shared memory.
-const MEMORY_KIB: u32 = 256;
 /// The time in which producers connect, so that all of them begin at once.
 const CONNECTS: Duration = Duration::from_millis(500);
 
 const HEAD: &str = "\
 | producers | policy | trace | daemon | processor, recording | in all | MB | MB per processor s | spans in the trace | readable | lost | lost, at most | M spans per processor s | peak memory | producers took |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
-
-/// The program that records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sdk {
-    Cpp,
-    Tracezero,
-}
 
 /// The place of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +29,6 @@ enum Output {
     Ring,
     /// A file, which the daemon writes while it records.
     File,
-}
-
-/// The behaviour of writers when the shared memory is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Policy {
-    Wait,
-    Drop,
 }
 
 /// A recording to make with both daemons.
@@ -111,11 +95,7 @@ fn plans() -> impl Iterator<Item = Plan> {
 
 impl Plan {
     fn config(&self) -> String {
-        // The C++ library takes the policy from its arguments.
-        let policy = match self.policy {
-            Policy::Wait => "BUFFER_EXHAUSTED_STALL_THEN_DROP",
-            Policy::Drop => "BUFFER_EXHAUSTED_DROP",
-        };
+        let policy = self.policy.in_config();
         let output = match self.output {
             Output::Ring => "",
             Output::File => "write_into_file: true file_write_period_ms: 200",
@@ -124,7 +104,7 @@ impl Plan {
             r#"
             buffers {{ size_kb: 262144 fill_policy: RING_BUFFER }}
             data_sources {{ config {{
-                name: "track_event" buffer_exhausted_policy: {policy}
+                name: "track_event" {policy}
                 track_event_config {{ enabled_categories: "test" }}
             }} }}
             producers {{ shm_size_kb: {MEMORY_KIB} page_size_kb: 4 }}
@@ -133,32 +113,16 @@ impl Plan {
         )
     }
 
-    fn producer(&self, programs: &Programs) -> Result<Command> {
-        let spans = (SPANS / self.producers).to_string();
-        match self.sdk {
-            Sdk::Cpp => {
-                let program = programs.cpp_producer.as_ref();
-                let mut command = Command::new(program.ok_or("the C++ producer is missing")?);
-                let policy = match self.policy {
-                    Policy::Wait => "wait",
-                    Policy::Drop => "drop",
-                };
-                command.args(["1", &spans, policy]);
-                Ok(command)
-            }
-            Sdk::Tracezero => {
-                let mut command = Command::new(&programs.recorder);
-                command.args(["record", "tracezero", "1", &spans]);
-                command.arg(MEMORY_KIB.to_string());
-                Ok(command)
-            }
-        }
-    }
-
     fn run(&self, kind: Kind, programs: &Programs, scratch: &Path) -> Result<Outcome> {
         let daemon = Daemon::start(kind, programs, scratch)?;
+        let recorder = Recorder {
+            sdk: self.sdk,
+            policy: self.policy,
+            threads: 1,
+            spans: SPANS / self.producers,
+        };
         let mut producers = (0..self.producers)
-            .map(|_| daemon.producer(&mut self.producer(programs)?, "a producer"))
+            .map(|_| daemon.producer(&mut recorder.command(programs)?, "a producer"))
             .collect::<Result<Vec<Running>>>()?;
         thread::sleep(CONNECTS);
         let before = processor_time(daemon.id())?;
@@ -192,14 +156,8 @@ impl Plan {
         format!(
             "| {} {} | {} | {} | {} | {:.0} ms | {:.0} ms | {:.0} | {:.0} | {} | {} | {} | {} | {:.2} | {:.0} MiB | {:.0} ms |",
             self.producers,
-            match self.sdk {
-                Sdk::Cpp => "C++",
-                Sdk::Tracezero => "tracezero",
-            },
-            match self.policy {
-                Policy::Wait => "wait",
-                Policy::Drop => "drop",
-            },
+            self.sdk.name(),
+            self.policy.name(),
             match self.output {
                 Output::Ring => "ring",
                 Output::File => "file",

@@ -4,7 +4,6 @@
 //! `perfetto` starts all sessions and takes all traces. A decoder that is not ours counts the spans.
 
 mod usage; // processor time, memory and wake-ups of a process
-mod daemons; // the daemons, and sessions that the command `perfetto` starts
 mod raw_producer; // a producer that commits chunks by itself
 mod load; // producers at full speed
 mod latency; // from a commit until its chunk is free
@@ -16,7 +15,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use daemons::Programs;
+use rivals::daemons::Programs;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

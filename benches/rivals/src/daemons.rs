@@ -6,9 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rivals::programs::{Running, wait_for};
-
-use crate::Result;
+use crate::programs::{Result, Running, wait_for};
 
 /// A daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +18,7 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Self; 2] = [Self::Traced, Self::Tracezero];
 
+    /// Returns the name, as tables show it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Traced => "`traced`",
@@ -32,21 +31,26 @@ impl Kind {
 #[derive(Debug)]
 pub struct Programs {
     /// A folder with `traced` and `perfetto`.
-    perfetto: PathBuf,
+    pub perfetto: PathBuf,
     /// The command `tracezero`.
-    tracezero: PathBuf,
-    /// The program made of `../daemon/producer.cc`.
+    tracezero: Option<PathBuf>,
+    /// The program made of `bin/daemon/producer.cc`.
     pub cpp_producer: Option<PathBuf>,
-    /// The program `daemon`, which records with `tracezero`.
+    /// The program `daemon`, which records with the SDKs of this language.
     pub recorder: PathBuf,
 }
 
 impl Programs {
+    /// Returns the programs that the environment names.
+    ///
+    /// # Errors
+    ///
+    /// If it names no folder of Perfetto.
     pub fn of_environment() -> Result<Self> {
         let path = |name| env::var_os(name).map(PathBuf::from);
         Ok(Self {
             perfetto: path("PERFETTO_BIN").ok_or("PERFETTO_BIN names no folder")?,
-            tracezero: path("TRACEZERO").ok_or("TRACEZERO names no program")?,
+            tracezero: path("TRACEZERO"),
             cpp_producer: path("CPP_PRODUCER"),
             recorder: env::current_exe()?.with_file_name("daemon"),
         })
@@ -62,11 +66,16 @@ pub struct Daemon<'a> {
 
 impl<'a> Daemon<'a> {
     /// Starts a daemon, whose sockets are in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// If the environment does not name its program, or if it does not listen in time.
     pub fn start(kind: Kind, programs: &'a Programs, folder: &'a Path) -> Result<Self> {
         let mut command = match kind {
             Kind::Traced => Command::new(programs.perfetto.join("traced")),
             Kind::Tracezero => {
-                let mut command = Command::new(&programs.tracezero);
+                let program = programs.tracezero.as_ref();
+                let mut command = Command::new(program.ok_or("TRACEZERO names no program")?);
                 command.arg("daemon");
                 command
             }
@@ -109,6 +118,7 @@ impl<'a> Daemon<'a> {
         Running::start(perfetto.envs(sockets(self.folder)), "perfetto")
     }
 
+    /// Returns the place of the trace.
     pub fn trace(&self) -> PathBuf {
         self.folder.join("trace")
     }
@@ -122,6 +132,10 @@ fn sockets(folder: &Path) -> [(&'static str, PathBuf); 2] {
 }
 
 /// Ends a session, and waits for the rest of its trace.
+///
+/// # Errors
+///
+/// If the command `perfetto` fails.
 pub fn end_session(mut session: Running) -> Result<()> {
     session.signal("INT")?;
     session.wait()
