@@ -11,7 +11,7 @@ pub mod fastrace; // spans of requests, for a collector
 pub mod tracing_chrome; // a layer of `tracing` that writes JSON
 
 pub mod perfetto_trace; // counts the spans of a trace
-pub mod programs; // starts and ends the programs of a bench
+pub mod programs; // starts and ends the programs of a bench, and has a folder for their files
 pub mod daemons; // daemons, and sessions that the command `perfetto` starts
 pub mod recorders; // the SDKs of programs that record through a daemon
 

@@ -1,8 +1,10 @@
-//! Programs that a bench starts: daemons, commands, and programs that record.
+//! Programs that a bench starts: daemons, commands, and programs that record; and a folder for their files.
 
 use std::error::Error;
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{self, Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -63,10 +65,19 @@ impl Running {
     }
 
     /// Waits until the program has ended.
+    ///
+    /// # Errors
+    ///
+    /// If it takes too long, or fails.
     pub fn wait(&mut self) -> Result<()> {
-        let child = &mut self.child;
-        let mut has_ended = || matches!(child.try_wait(), Ok(Some(_)));
-        wait_for(&mut has_ended, self.name)
+        let has_ended = || matches!(self.child.try_wait(), Ok(Some(_)));
+        wait_for(has_ended, self.name)?;
+        let status = self.child.wait()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("{}: {status}", self.name).into())
+        }
     }
 }
 
@@ -92,4 +103,23 @@ pub fn wait_for(mut is_so: impl FnMut() -> bool, what: &str) -> Result<()> {
         thread::sleep(Duration::from_millis(10));
     }
     Ok(())
+}
+
+/// Calls `measure` with a folder for the files of a bench, which is removed afterwards.
+///
+/// # Errors
+///
+/// The error of `measure`, or else that of the folder.
+pub fn with_folder<T>(
+    parent: &Path,
+    bench: &str,
+    measure: impl FnOnce(&Path) -> Result<T>,
+) -> Result<T> {
+    let folder = parent.join(format!("{bench}-{}", process::id()));
+    fs::create_dir_all(&folder)?;
+    let measured = measure(&folder);
+    let removed = fs::remove_dir_all(&folder);
+    let measured = measured?;
+    removed?;
+    Ok(measured)
 }

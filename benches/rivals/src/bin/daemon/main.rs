@@ -8,10 +8,10 @@ mod recording; // one recording
 
 use std::env;
 use std::error::Error;
-use std::fs;
 use std::path::Path;
 
 use rivals::daemons::Programs;
+use rivals::programs::with_folder;
 use rivals::recorders::{Policy, Recorder, Sdk};
 
 use recording::{Outcome, Plan};
@@ -40,17 +40,15 @@ fn main() -> Result<()> {
 
 fn table(runs: usize) -> Result<()> {
     let programs = Programs::of_environment()?;
-    let scratch = env::temp_dir().join(format!("daemon-{}", std::process::id()));
-    fs::create_dir_all(&scratch)?;
     println!("{SPANS} spans, median of {runs} runs.\n\n{HEAD}");
-    let done = plans().try_for_each(|plan| {
-        if plan.recorder.sdk != Sdk::Cpp || programs.cpp_producer.is_some() {
-            println!("{}", row(&plan, runs, &programs, &scratch)?);
+    with_folder(&env::temp_dir(), "daemon", |scratch| {
+        for plan in plans() {
+            if plan.recorder.sdk != Sdk::Cpp || programs.cpp_producer.is_some() {
+                println!("{}", row(&plan, runs, &programs, scratch)?);
+            }
         }
         Ok(())
-    });
-    fs::remove_dir_all(&scratch)?;
-    done
+    })
 }
 
 /// Returns all rows of the table.

@@ -11,13 +11,22 @@ mod idle; // many producers, and nobody writes
 
 use std::env;
 use std::error::Error;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use rivals::daemons::Programs;
+use rivals::programs::with_folder;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Measures, and prints a table.
+type Table = fn(runs: usize, programs: &Programs, scratch: &Path) -> Result<()>;
+
+const TABLES: [(&str, Table); 3] = [
+    ("load", load::table),
+    ("latency", latency::table),
+    ("idle", idle::table),
+];
 
 fn main() -> Result<()> {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -33,28 +42,22 @@ fn main() -> Result<()> {
     }
 }
 
-fn measure(runs: usize, tables: &[&str]) -> Result<()> {
+fn measure(runs: usize, names: &[&str]) -> Result<()> {
+    let known = TABLES.map(|(name, _)| name);
+    if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+        let known = known.join(", ");
+        return Err(format!("{name}: not a table; the tables are {known}").into());
+    }
     let programs = Programs::of_environment()?;
-    let scratch = env::temp_dir().join(format!("service-{}", std::process::id()));
-    fs::create_dir_all(&scratch)?;
     println!("Medians of {runs} runs.");
-    let done = tables_in(&scratch, runs, tables, &programs);
-    fs::remove_dir_all(&scratch)?;
-    done
-}
-
-fn tables_in(scratch: &Path, runs: usize, tables: &[&str], programs: &Programs) -> Result<()> {
-    let is_wanted = |table| tables.is_empty() || tables.contains(&table);
-    if is_wanted("load") {
-        load::table(runs, programs, scratch)?;
-    }
-    if is_wanted("latency") {
-        latency::table(runs, programs, scratch)?;
-    }
-    if is_wanted("idle") {
-        idle::table(runs, programs, scratch)?;
-    }
-    Ok(())
+    with_folder(&env::temp_dir(), "service", |scratch| {
+        for (name, table) in TABLES {
+            if names.is_empty() || names.contains(&name) {
+                table(runs, &programs, scratch)?;
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Returns the median.

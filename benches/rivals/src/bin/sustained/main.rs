@@ -19,6 +19,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rivals::programs::with_folder;
+
 use record::Measurements;
 use sdks::Sdk;
 
@@ -95,13 +97,9 @@ impl Options {
 
 /// Measures one SDK with a number of threads. Returns a row of the table.
 fn row(sdk: Sdk, threads: usize, options: &Options) -> Result<String> {
-    let folder = options
-        .folder
-        .join(format!("sustained-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    let row = row_in(&folder, sdk, threads, options.seconds);
-    fs::remove_dir_all(&folder)?;
-    row
+    with_folder(&options.folder, "sustained", |folder| {
+        row_in(folder, sdk, threads, options.seconds)
+    })
 }
 
 fn row_in(folder: &Path, sdk: Sdk, threads: usize, seconds: u64) -> Result<String> {
