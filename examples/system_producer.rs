@@ -1,8 +1,8 @@
-//! A process that records into the trace of the machine. Start Perfetto's daemon, this program and a
-//! recording, each in a terminal of its own:
+//! A process that records into the trace of a daemon, `traced` or `tracezero daemon`. Start the daemon,
+//! this program and a recording, each in a terminal of its own:
 //!
 //! ```sh
-//! traced
+//! tracezero daemon
 //! cargo run --release --example system_producer
 //! perfetto -c examples/system_producer.txtpb --txt -o /tmp/machine.pftrace
 //! ```

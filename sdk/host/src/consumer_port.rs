@@ -1,4 +1,4 @@
-//! What consumers ask of the daemon, method by method.
+//! The methods of consumers, one by one.
 
 use std::collections::VecDeque;
 use std::io;

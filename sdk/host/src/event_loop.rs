@@ -1,5 +1,5 @@
 //! The event loop: one thread serves all connections, and runs the service's timers. It never waits for
-//! a disk, nor for a peer.
+//! a peer, and for a disk only when it creates the file of an `output_path`.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What producers ask of the daemon, method by method.
+//! The methods of producers, one by one.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

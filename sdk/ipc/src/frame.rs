@@ -32,8 +32,8 @@ impl std::error::Error for FrameTooLong {}
 
 /// Cuts a stream into frames.
 ///
-/// Its memory grows while what is received fills it, up to the largest frame: most of a daemon's connections carry
-/// little, and it has many.
+/// Its memory grows while what is received fills it, up to the largest frame: a daemon has many
+/// connections, and most of them carry little.
 ///
 /// ```
 /// use tracezero_ipc::frame::{FrameReader, append_frame};

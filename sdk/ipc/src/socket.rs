@@ -42,7 +42,7 @@ pub struct Arrived<'a> {
     pub descriptor: &'a mut Option<OwnedFd>,
 }
 
-/// What became of an attempt to receive.
+/// The outcome of an attempt to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// Bytes have arrived.

@@ -1,7 +1,7 @@
-//! What a daemon answers its consumers.
+//! The replies of a daemon to its consumers.
 //!
-//! A function encodes the reply for the daemon, and one with the prefix `decode_` reads it for the consumer.
-//! The names are those of what has happened, and the function's text names the method.
+//! A function encodes the reply for the daemon, and one with the prefix `decode_` reads it for the
+//! consumer. The names are those of what has happened, and the function's text names the method.
 
 use protozero::DecodeError;
 
@@ -79,7 +79,7 @@ pub fn decode_trace_stats(reply: &[u8]) -> Result<&[u8], DecodeError> {
     Ok(stats.unwrap_or_default())
 }
 
-/// What a daemon can do.
+/// The capabilities of a daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// The kinds of events that consumers can observe.

@@ -14,7 +14,7 @@ use crate::wire::encoded;
 /// stays 128 bytes below the size of a frame.
 const PART_MAX_BYTES: usize = 128 * 1024 - 128 - 8;
 
-/// What a daemon has.
+/// The state of a daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceState<'a> {
     /// The connected producers.

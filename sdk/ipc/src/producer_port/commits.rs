@@ -24,8 +24,8 @@ pub fn flush_done(flush: FlushId) -> Vec<u8> {
     })
 }
 
-/// Encodes [`Method::CommitData`](super::Method::CommitData) for chunks. Calls `each` with the requests, in order: one, or
-/// several if the commit is too large for a frame.
+/// Encodes [`Method::CommitData`](super::Method::CommitData) for chunks. Calls `each` with the requests,
+/// in order: one, or several if the commit is too large for a frame.
 pub fn commit_moves(chunks_to_move: &[ChunkToMove], mut each: impl FnMut(&[u8])) {
     /// The largest size of an encoded move.
     const MOVE_BYTES: usize = 20;
@@ -53,8 +53,8 @@ pub struct PatchedChunk<'a> {
     pub has_more_patches: bool,
 }
 
-/// Encodes [`Method::CommitData`](super::Method::CommitData) for patches. Calls `each` with the requests, in order: one, or
-/// several if there are more patches than a daemon applies at once.
+/// Encodes [`Method::CommitData`](super::Method::CommitData) for patches. Calls `each` with the requests,
+/// in order: one, or several if there are more patches than a daemon applies at once.
 pub fn commit_patches(patched: &PatchedChunk<'_>, mut each: impl FnMut(&[u8])) {
     let mut parts = patched.patches.chunks(PATCHES_MAX).peekable();
     while let Some(patches) = parts.next() {

@@ -11,8 +11,8 @@ use crate::wire::encoded;
 /// The maximum size of a thread's name, in bytes. The kernel's names are shorter.
 const THREAD_NAME_MAX_BYTES: usize = 64;
 
-/// Encodes [`Method::TracezeroWriterTotals`](super::Method::TracezeroWriterTotals). Calls `each` with the requests: none, or several if there
-/// are too many writers for a frame.
+/// Encodes [`Method::TracezeroWriterTotals`](super::Method::TracezeroWriterTotals). Calls `each` with
+/// the requests: none, or several if there are too many writers for a frame.
 pub fn writer_totals(totals: &[WriterTotals], mut each: impl FnMut(&[u8])) {
     /// The largest size of an encoded writer, whose thread's name is cut.
     const WRITER_BYTES: usize = 64 + THREAD_NAME_MAX_BYTES;
