@@ -24,7 +24,8 @@ pub struct Introduction {
     pub takes_changes: bool,
 }
 
-/// Encodes [`Method::InitializeConnection`]. The daemon may read chunks that are not complete.
+/// Encodes [`Method::InitializeConnection`](super::Method::InitializeConnection). The daemon may read
+/// chunks that are not complete.
 #[must_use]
 pub fn initialize_connection(introduction: &Introduction) -> Vec<u8> {
     encoded::<InitializeConnectionRequest<'_>>(|out| {
@@ -80,7 +81,7 @@ impl<'a> ReceivedIntroduction<'a> {
     }
 }
 
-/// The answer to [`Method::InitializeConnection`].
+/// The answer to [`Method::InitializeConnection`](super::Method::InitializeConnection).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InitializeReply {
     /// True if the daemon uses the memory that the producer has made.
@@ -89,8 +90,8 @@ pub struct InitializeReply {
     pub is_emulated: bool,
 }
 
-/// Encodes the answer to [`Method::InitializeConnection`]. The daemon lets producers patch chunks
-/// that are complete and not committed.
+/// Encodes the answer to [`Method::InitializeConnection`](super::Method::InitializeConnection). The
+/// daemon lets producers patch chunks that are complete and not committed.
 #[must_use]
 pub fn initialized(reply: InitializeReply) -> Vec<u8> {
     encoded::<InitializeConnectionResponse<'_>>(|out| {
@@ -100,7 +101,8 @@ pub fn initialized(reply: InitializeReply) -> Vec<u8> {
     })
 }
 
-/// Returns true if the daemon's answer to [`Method::InitializeConnection`] says that it cannot share
+/// Returns true if the daemon's answer to
+/// [`Method::InitializeConnection`](super::Method::InitializeConnection) says that it cannot share
 /// memory.
 ///
 /// # Errors
