@@ -1,9 +1,11 @@
 //! One connection: from frames to the port, and from what is to be sent to the socket.
 
+use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
+use tracezero_ipc::send_queue::SendQueue;
 use tracezero_ipc::socket::{Received, Socket};
 use tracezero_ipc::wire::{Body, BoundService, Frame};
 
@@ -128,11 +130,18 @@ impl Connection {
     }
 
     /// Sends what waits, as far as the socket has room, and reads on in the trace that a consumer
-    /// reads. Returns true if nothing is left.
+    /// reads. Returns true if nothing is left, also because the peer has gone.
     pub(crate) fn send(&mut self, now: Instant) -> Result<bool, EndConnection> {
         self.outgoing.take(self.socket.queue());
         let before = self.socket.unsent_bytes();
-        let is_sent = self.socket.send()?;
+        let is_sent = match self.socket.send() {
+            // What the peer has sent before is still to be handled, the end of the stream after it.
+            Err(error) if has_gone(&error) => {
+                *self.socket.queue() = SendQueue::default();
+                return Ok(true);
+            }
+            sent => sent?,
+        };
         let after = self.socket.unsent_bytes();
         if is_sent {
             self.blocked_since = None;
@@ -183,6 +192,14 @@ impl Connection {
         }
         Ok(introduction.into_iter().chain(sending).min())
     }
+}
+
+/// Returns true if a peer takes nothing more, because it has closed its end.
+fn has_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+    )
 }
 
 impl Drop for Connection {
@@ -374,5 +391,30 @@ mod tests {
         let end = turns.find_map(Result::err);
         assert!(matches!(end, Some(EndConnection::ByPeer)), "{end:?}");
         assert_eq!(connection.outgoing.len_bytes(), 3 * answered[0]);
+    }
+
+    #[test]
+    fn a_peer_that_has_gone_is_heard_to_the_end() {
+        let (mut connection, mut consumer) = connection(Instant::now());
+        let frames = 3 * FRAMES_PER_TURN_MAX;
+        for _ in 0..frames {
+            std::io::Write::write_all(&mut consumer, &[2, 0, 0, 0, 0x10, 1]).unwrap();
+        }
+        // It goes while answers come that it does not take.
+        connection.receive().unwrap();
+        let answered = connection.outgoing.len_bytes();
+        connection.send(Instant::now()).unwrap();
+        drop(consumer);
+        let mut bytes = answered;
+        let end = loop {
+            let handled = connection.receive();
+            bytes += connection.outgoing.len_bytes();
+            if let Err(end) = handled {
+                break end;
+            }
+            assert!(connection.send(Instant::now()).unwrap());
+        };
+        assert!(matches!(end, EndConnection::ByPeer), "{end:?}");
+        assert_eq!(bytes, 3 * answered);
     }
 }

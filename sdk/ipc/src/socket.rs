@@ -147,6 +147,8 @@ impl Socket {
             match net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags) {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
+                // The peer has not taken everything before it closed the connection.
+                Err(Errno::CONNRESET) => return Ok(Received::End),
                 received => break received?,
             }
         };
