@@ -245,8 +245,9 @@ pub struct WriterTotals {
 /// The interface of a producer for the service. The service makes one call at a time, from any
 /// thread, and with nothing locked. So a producer may call the service from inside of a call.
 pub trait Producer: Send + Sync {
-    /// Sets up an instance of a data source for a session. The instance starts later.
-    fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup);
+    /// Sets up an instance of a data source for a session. The instance starts later. Returns false
+    /// if the producer cannot record: the session then goes on without the instance.
+    fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup) -> bool;
 
     /// Starts recording. A data source with [`DataSourceDescriptor::notifies_start`] answers with
     /// [`ServiceControl::notify_started`].

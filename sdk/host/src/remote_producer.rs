@@ -285,9 +285,10 @@ impl RemoteProducer {
 }
 
 impl Producer for RemoteProducer {
-    fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup) {
+    fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup) -> bool {
         let mut commands = self.commands.lock();
-        if self.give_memory(&mut commands, setup.memory_sizes) {
+        let has_memory = self.give_memory(&mut commands, setup.memory_sizes);
+        if has_memory {
             let command = producer_port::set_up(instance, &setup.config);
             let prepared = Instance {
                 config: setup.config.clone(),
@@ -298,6 +299,7 @@ impl Producer for RemoteProducer {
             commands.instances.insert(instance, prepared);
             self.send(&mut commands, command);
         }
+        has_memory
     }
 
     fn start_data_source(&self, instance: InstanceId) {

@@ -54,18 +54,23 @@ impl ProcessProducer {
 }
 
 impl Producer for ProcessProducer {
-    fn set_up_data_source(&self, id: InstanceId, setup: &DataSourceSetup) {
+    fn set_up_data_source(&self, id: InstanceId, setup: &DataSourceSetup) -> bool {
         let id = (self.realm, id);
         let Some(data_source) = REGISTRY.lock().set_up(id, setup) else {
-            return;
+            return false;
         };
         let made = self.call(|| (data_source.set_up)(&Setup::new(setup)));
         let mut registry = REGISTRY.lock();
         match (made, registry.instances.get_mut(&id)) {
-            (Some(made), Some(instance)) => instance.instance = Some(made),
-            // An instance that could not be created records nothing.
-            (None, _) => drop(registry.remove(id)),
-            (Some(_), None) => {}
+            (Some(made), Some(instance)) => {
+                instance.instance = Some(made);
+                true
+            }
+            (None, _) => {
+                drop(registry.remove(id));
+                false
+            }
+            (Some(_), None) => false,
         }
     }
 

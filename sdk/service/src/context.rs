@@ -17,7 +17,7 @@ use super::producer_link::ProducerLink;
 use super::timers::{Timer, Timers};
 use super::tracing_session::{ConcurrentSessionEvent, SessionOwner};
 use super::trigger_history::TriggerRate;
-use tracezero_core::coordination::Producer;
+use tracezero_core::coordination::{DataSourceSetup, Producer};
 use tracezero_core::ids::{FlushId, InstanceId, ProducerId, SessionId};
 use tracezero_core::small_map::SmallMap;
 
@@ -39,6 +39,8 @@ pub(super) struct Context<'a> {
 pub(super) enum Effect {
     /// Calls a producer or the owner of the session.
     Call(Call),
+    /// Calls a producer to set up an instance. The session continues without it if it is refused.
+    SetUp(SetUp),
     /// Tells the other sessions that this one changed its state.
     StateChanged(ConcurrentSessionEvent),
     /// Counts that a producer has reached the limit of instances.
@@ -47,6 +49,28 @@ pub(super) enum Effect {
     CloneFlushed(CloneId, Vec<usize>, FlushOutcome),
     /// Scrapes, without the lock of the service. Then the session continues.
     Scrape(Scrape, AfterScrape),
+}
+
+/// The call that sets up an instance.
+pub(super) struct SetUp {
+    producer: Arc<dyn Producer>,
+    pub(super) instance: InstanceId,
+    setup: DataSourceSetup,
+    /// The configuration that the session has changed to meanwhile.
+    changed_config: Option<Arc<[u8]>>,
+}
+
+impl SetUp {
+    /// Makes the call. Returns false if the producer refuses.
+    pub(super) fn run(&self) -> bool {
+        let is_set_up = (self.producer).set_up_data_source(self.instance, &self.setup);
+        if let Some(config) = &self.changed_config
+            && is_set_up
+        {
+            self.producer.change_data_source(self.instance, config);
+        }
+        is_set_up
+    }
 }
 
 /// Copies finished packets out of chunks that writers still hold. That takes long, so it is done
@@ -95,6 +119,22 @@ impl Context<'_> {
     ) {
         let owner = Arc::clone(owner);
         self.note_call(move || call(&*owner));
+    }
+
+    /// Notes the call that sets up an instance.
+    pub(super) fn set_up(
+        &mut self,
+        producer: &ConnectedProducer,
+        instance: InstanceId,
+        setup: DataSourceSetup,
+        changed_config: Option<Arc<[u8]>>,
+    ) {
+        self.effects.push(Effect::SetUp(SetUp {
+            producer: Arc::clone(&producer.calls_to),
+            instance,
+            setup,
+            changed_config,
+        }));
     }
 
     /// Notes a call to a producer, unless the producer is gone.

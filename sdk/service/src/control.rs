@@ -2,9 +2,10 @@
 //! of chunks do not need this lock.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::calls::Calls;
-use super::context::{AfterScrape, ConnectedProducer, Context, Effect};
+use super::context::{AfterScrape, ConnectedProducer, Context, Effect, SetUp};
 use super::environment::Environment;
 use super::instance::Registration;
 use super::limit_log::{LimitReached, ProducerLimit};
@@ -138,6 +139,7 @@ impl Control {
         for effect in effects {
             match effect {
                 Effect::Call(call) => self.calls.note(call),
+                Effect::SetUp(set_up) => self.note_set_up(id, set_up),
                 Effect::StateChanged(event) => self.tell_others(&event),
                 Effect::InstanceRefused(producer) => {
                     self.limit_reached(producer, ProducerLimit::Instances, 1);
@@ -151,6 +153,23 @@ impl Control {
                 ),
             }
         }
+    }
+
+    fn note_set_up(&mut self, session: SessionId, set_up: SetUp) {
+        let instance = set_up.instance;
+        let is_refused = Arc::new(AtomicBool::new(false));
+        let refuses = Arc::clone(&is_refused);
+        self.calls.note_work(
+            // Relaxed, like the load: the thread that makes a call continues after it.
+            Box::new(move || refuses.store(!set_up.run(), Ordering::Relaxed)),
+            Box::new(move |control| {
+                if is_refused.load(Ordering::Relaxed) {
+                    control.with_session(session, |session, context| {
+                        session.instance_refused(context, instance);
+                    });
+                }
+            }),
+        );
     }
 
     fn continue_after_scrape(&mut self, id: SessionId, then: AfterScrape) {

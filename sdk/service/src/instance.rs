@@ -21,6 +21,8 @@ pub(super) enum InstanceState {
     Started,
     Stopping,
     Stopped,
+    /// The producer could not set it up.
+    Refused,
 }
 
 /// A data source of one producer in one session.
@@ -42,6 +44,11 @@ pub(super) struct Instance {
 impl Instance {
     /// Returns true if the producer was not yet asked to stop the instance.
     pub(super) fn is_wanted(&self) -> bool {
-        !matches!(self.state, InstanceState::Stopping | InstanceState::Stopped)
+        !self.is_over() && self.state != InstanceState::Stopping
+    }
+
+    /// Returns true if the producer records nothing more.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, InstanceState::Stopped | InstanceState::Refused)
     }
 }

@@ -34,7 +34,7 @@ impl TracingSession {
             if instance.is_wanted() {
                 stop(context, instance);
             }
-            if instance.state != InstanceState::Stopped {
+            if !instance.is_over() {
                 tell_owner(context, &self.owner, instance, false);
             }
         }
@@ -106,12 +106,7 @@ impl TracingSession {
                     .data_source_config(entry, context.session, buffer.id),
             };
             let changed = self.changed_configs.get(&descriptor.name).cloned();
-            context.call_producer(producer_id, move |producer| {
-                producer.set_up_data_source(instance_id, &setup);
-                if let Some(config) = changed {
-                    producer.change_data_source(instance_id, &config);
-                }
-            });
+            context.set_up(producer, instance_id, setup, changed);
             let instance = Instance {
                 id: instance_id,
                 producer: producer_id,
@@ -207,11 +202,29 @@ impl TracingSession {
         }
     }
 
+    /// Notes that a producer could not set up an instance. Nothing waits for it any more, and the trace
+    /// names it among the data sources that have not started.
+    pub(super) fn instance_refused(&mut self, context: &mut Context<'_>, id: InstanceId) {
+        let Some(instance) = self.instances.iter_mut().find(|it| it.id == id) else {
+            return;
+        };
+        if instance.is_over() {
+            return;
+        }
+        instance.state = InstanceState::Refused;
+        tell_owner(context, &self.owner, instance, false);
+        self.instances_refused += 1;
+        let names = self.names_of(|instance| instance.state == InstanceState::Refused);
+        self.note_event(context.environment, Event::SlowStartingDataSources(names));
+        self.check_all_started(context);
+        self.check_all_stopped(context);
+    }
+
     /// Stops all instances. An instance that reports when it has stopped counts as stopping until
     /// then, unless `immediately` is true.
     pub(super) fn stop_instances(&mut self, context: &mut Context<'_>, immediately: bool) {
         for instance in &mut self.instances {
-            if instance.state == InstanceState::Stopped {
+            if instance.is_over() {
                 continue;
             }
             if instance.is_wanted() {
@@ -247,7 +260,12 @@ impl TracingSession {
 
     /// Notes the names of the data sources that did not start in time.
     pub(super) fn note_slow_starters(&mut self, context: &Context<'_>) {
-        let names = self.names_of(|instance| instance.state == InstanceState::Starting);
+        let names = self.names_of(|instance| {
+            matches!(
+                instance.state,
+                InstanceState::Starting | InstanceState::Refused
+            )
+        });
         if !names.is_empty() {
             self.note_event(context.environment, Event::SlowStartingDataSources(names));
         }

@@ -7,7 +7,7 @@ use super::central_buffer::{CentralBuffer, ReadMode};
 use super::context::{AfterScrape, Context, Effect, Scrape};
 use super::control::Control;
 use super::error::SessionError;
-use super::instance::InstanceState;
+use super::instance::Instance;
 use super::lifecycle_events::Event;
 use super::pending_flush::FlushThen;
 use super::phase::{End, Phase};
@@ -311,7 +311,7 @@ impl TracingSession {
 
     fn all_stopped(&self) -> bool {
         let mut instances = self.instances.iter();
-        instances.all(|instance| instance.state == InstanceState::Stopped)
+        instances.all(Instance::is_over)
     }
 
     /// Ends the session without waiting for its data sources.

@@ -44,7 +44,7 @@ pub struct TraceStats {
     /// The number of instances of data sources that this session ever had.
     pub data_sources_seen: u64,
     /// The number of instances that were not set up, because this session had 16,384, or 64 MiB of
-    /// schemas.
+    /// schemas, or because their producer could not set them up.
     pub instances_refused: u64,
     /// The number of sessions in the service.
     pub tracing_sessions: u32,

@@ -62,7 +62,9 @@ impl SessionOwner for Owner {}
 struct Ignoring;
 
 impl Producer for Ignoring {
-    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) {}
+    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) -> bool {
+        true
+    }
     fn start_data_source(&self, _: InstanceId) {}
     fn stop_data_source(&self, _: InstanceId) {}
     fn flush(&self, _: FlushId, _: &[InstanceId], _: FlushFlags) {}

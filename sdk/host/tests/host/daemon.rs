@@ -1,5 +1,6 @@
 //! A daemon that runs on a thread.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use support::{Folder, wait_until};
 use tracezero_host::{Address, Daemon, DaemonOptions, Log, Stopper};
 
@@ -29,7 +31,7 @@ impl TestDaemon {
 
     /// Starts a daemon that calls `note` with each line of the log, once it has the line.
     pub fn with_log(note: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self::with(note, |_| ())
+        Self::with(note, |_| (), || ())
     }
 
     /// Starts a daemon that all users may connect to, in a folder that they may enter.
@@ -39,9 +41,26 @@ impl TestDaemon {
             |options| {
                 options.consumer_permissions = options.producer_permissions;
             },
+            || (),
         );
         daemon.open_folder();
         daemon
+    }
+
+    /// Starts a daemon whose system refuses to create memory.
+    pub fn without_memory() -> Self {
+        let no_memory = || {
+            let denied = BTreeMap::from([(libc::SYS_memfd_create, Vec::new())]);
+            let filter = SeccompFilter::new(
+                denied,
+                SeccompAction::Allow,
+                SeccompAction::Errno(libc::EACCES.cast_unsigned()),
+                std::env::consts::ARCH.try_into().unwrap(),
+            );
+            let filter: BpfProgram = filter.unwrap().try_into().unwrap();
+            seccompiler::apply_filter(&filter).unwrap();
+        };
+        Self::with(|_| (), |_| (), no_memory)
     }
 
     /// Lets all users enter the folder of the sockets.
@@ -53,6 +72,7 @@ impl TestDaemon {
     fn with(
         note: impl Fn(&str) + Send + Sync + 'static,
         change: impl FnOnce(&mut DaemonOptions),
+        before: impl FnOnce() + Send + 'static,
     ) -> Self {
         let folder = Folder::empty();
         let log = Arc::<Mutex<Vec<String>>>::default();
@@ -66,7 +86,10 @@ impl TestDaemon {
         change(&mut options);
         let daemon = Daemon::bind(options).unwrap();
         let stopper = daemon.stopper();
-        let thread = std::thread::spawn(move || daemon.run());
+        let thread = std::thread::spawn(move || {
+            before();
+            daemon.run()
+        });
         Self {
             folder,
             stopper,

@@ -1,7 +1,11 @@
 //! Sessions that write files.
 
 use std::fs::{self, File};
+use std::io::Read as _;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::io::ioctl_fionread;
+use rustix::pipe::fcntl_getpipe_size;
 use tracezero_ipc::consumer_port::requests::Request;
 
 use crate::consumer::recording;
@@ -137,6 +141,63 @@ fn file_threads() -> usize {
     names
         .filter(|name| name.trim_end() == "tracezero-file")
         .count()
+}
+
+/// Returns a pipe as a file. Nobody else has it open, and this end may write.
+fn fifo(daemon: &TestDaemon) -> File {
+    let path = daemon.folder.file("fifo");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    File::options().read(true).write(true).open(path).unwrap()
+}
+
+/// Waits until a pipe has no room for another packet of 1 KiB.
+#[track_caller]
+fn wait_until_full(pipe: &File) {
+    let room = || fcntl_getpipe_size(pipe).unwrap() as u64 - ioctl_fionread(pipe).unwrap();
+    support::wait_until(|| room() < 4096);
+}
+
+#[test]
+fn a_file_that_takes_nothing_holds_up_nobody_else() {
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register("ds");
+    let pipe = fifo(&daemon);
+    let path = daemon.folder.file("fifo");
+    let mut stuck = daemon.consumer();
+    let config = into_file("file_write_period_ms: 100");
+    stuck.enable_with(&config, pipe.try_clone().unwrap());
+    let instance = producer.started();
+    for number in 0..200 {
+        producer.write_with(&instance, number, &"x".repeat(1024));
+        producer.sync();
+    }
+    wait_until_full(&pipe);
+
+    for round in 0..10 {
+        let mut consumer = daemon.consumer();
+        let enabled = consumer.enable(&recording("ds"));
+        let instance = producer.started();
+        producer.write(&instance, round);
+        producer.sync();
+        consumer.disable();
+        producer.expect_stop(&instance);
+        assert_eq!(consumer.ended(enabled), None);
+        assert_eq!(consumer.read_numbers(), [round]);
+        consumer.call(&Request::FreeBuffers);
+        assert_eq!(daemon.state().num_sessions, 1);
+    }
+
+    // The session can be freed. Its thread holds the file, and ends when somebody has read it.
+    drop(stuck);
+    producer.expect_stop(&instance);
+    daemon.wait_for_sessions(0);
+    assert_eq!(open_descriptors(&path), 2);
+    support::wait_until(|| {
+        let mut bytes = vec![0; ioctl_fionread(&pipe).unwrap() as usize];
+        (&pipe).read_exact(&mut bytes).unwrap();
+        open_descriptors(&path) == 1
+    });
 }
 
 #[test]

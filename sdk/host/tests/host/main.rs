@@ -21,6 +21,7 @@ mod triggers; // triggers that start, stop and clone sessions
 mod files; // sessions that write files
 mod other_users; // users who may not do what the daemon's user may
 mod own_producers; // applications of tracezero: their accounts, and configurations that change
+mod no_memory; // producers that get no shared memory
 mod slow_peers; // peers that read slowly or not at all, and floods
 mod panics; // requests that make the daemon panic
 mod ending; // the end of the daemon

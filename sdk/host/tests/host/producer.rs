@@ -239,12 +239,18 @@ impl Producer {
     /// Writes a packet with this number, and commits it.
     #[track_caller]
     pub fn write(&mut self, instance: &Instance, number: u64) {
+        self.write_with(instance, number, "");
+    }
+
+    /// Writes a packet with this number and a text, and commits it.
+    #[track_caller]
+    pub fn write_with(&mut self, instance: &Instance, number: u64, text: &str) {
         let page_count = self.memory.as_ref().unwrap().geometry().page_count();
         // The daemon frees the chunks.
         let mut pages = 0..page_count;
         let found = pages.find_map(|page| self.chunk(page));
         let chunk = found.expect("a free chunk");
-        let place = completed(chunk, &packet(number));
+        let place = completed(chunk, &packet_with(number, text));
         self.commit(&moved(&[place], instance.target));
     }
 

@@ -224,7 +224,9 @@ struct Asked {
 }
 
 impl Producer for Asked {
-    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) {}
+    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) -> bool {
+        true
+    }
     fn start_data_source(&self, _: InstanceId) {}
     fn stop_data_source(&self, _: InstanceId) {}
     fn flush(&self, _: FlushId, _: &[InstanceId], _: FlushFlags) {}

@@ -41,7 +41,9 @@ struct DelegatingProducer {
 }
 
 impl Producer for DelegatingProducer {
-    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) {}
+    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) -> bool {
+        true
+    }
     fn start_data_source(&self, _: InstanceId) {}
 
     fn stop_data_source(&self, instance: InstanceId) {

@@ -369,6 +369,8 @@ struct ProducerCalls {
     setups: Mutex<Vec<(InstanceId, DataSourceSetup)>>,
     /// True if flushes are not acknowledged.
     ignores_flushes: Mutex<bool>,
+    /// True if instances are not set up.
+    refuses_setups: Mutex<bool>,
 }
 
 impl ProducerCalls {
@@ -384,9 +386,10 @@ impl ProducerCalls {
 }
 
 impl Producer for ProducerCalls {
-    fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup) {
+    fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup) -> bool {
         self.setups.lock().push((instance, setup.clone()));
         self.note(Call::SetUp(setup.name.clone()));
+        !*self.refuses_setups.lock()
     }
 
     fn start_data_source(&self, instance: InstanceId) {
@@ -455,6 +458,11 @@ impl TestProducer {
         *self.calls.ignores_flushes.lock() = ignores;
     }
 
+    /// Sets whether the producer sets up no instances.
+    pub(super) fn refuse_setups(&self, refuses: bool) {
+        *self.calls.refuses_setups.lock() = refuses;
+    }
+
     /// Returns the setup of the newest instance of a data source.
     pub(super) fn setup(&self, data_source: &str) -> (InstanceId, DataSourceSetup) {
         let setups = self.calls.setups.lock();
@@ -479,7 +487,9 @@ impl TestProducer {
 struct IgnoringProducer;
 
 impl Producer for IgnoringProducer {
-    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) {}
+    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) -> bool {
+        true
+    }
     fn start_data_source(&self, _: InstanceId) {}
     fn stop_data_source(&self, _: InstanceId) {}
     fn flush(&self, _: FlushId, _: &[InstanceId], _: FlushFlags) {}

@@ -5,6 +5,8 @@ use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
 use tracezero_core::protos::trace_packet::Data;
 use tracezero_core::protos::tracing_service_event::EventType;
 
+use crate::State;
+
 use super::harness::{OwnerCall, ReadTrace, TestProducer, TestSession, World};
 
 fn config() -> TraceConfig {
@@ -220,6 +222,39 @@ fn data_sources_not_started_after_20_s_are_named() {
     assert_eq!(named, [("q".to_owned(), "ds".to_owned())]);
     world.advance_ms(60_000);
     assert!(!session.read().events().contains(&slow), "it is told once");
+}
+
+#[test]
+fn data_sources_that_are_not_set_up_are_named_and_hold_up_nothing() {
+    let world = World::new();
+    let (p, q) = (world.producer("p"), world.producer("q"));
+    register_slow(&p, "ds");
+    register_slow(&q, "ds");
+    q.refuse_setups(true);
+    let session = world.session(config());
+    assert_eq!(times_all_started(&session), 0);
+    notify_started(&p, "ds");
+    assert_eq!(times_all_started(&session), 1);
+    let named = slow_starters(&session.read());
+    assert_eq!(named, [("q".to_owned(), "ds".to_owned())]);
+    assert_eq!(session.stats().instances_refused, 1);
+    session.disable();
+    assert_eq!(session.state(), Some(State::Disabled));
+}
+
+#[test]
+fn a_session_waits_for_no_end_of_a_data_source_that_is_not_set_up() {
+    let world = World::new();
+    let producer = world.producer("p");
+    producer.register_with(DataSourceDescriptor {
+        name: "ds".to_owned(),
+        notifies_stop: true,
+        ..DataSourceDescriptor::default()
+    });
+    producer.refuse_setups(true);
+    let session = world.session(config());
+    session.disable();
+    assert_eq!(session.state(), Some(State::Disabled));
 }
 
 #[test]

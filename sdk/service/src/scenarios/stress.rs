@@ -108,8 +108,9 @@ impl StrictProducer {
 }
 
 impl Producer for StrictProducer {
-    fn set_up_data_source(&self, instance: InstanceId, _setup: &DataSourceSetup) {
+    fn set_up_data_source(&self, instance: InstanceId, _setup: &DataSourceSetup) -> bool {
         self.advance(instance, &[None], Stage::SetUp);
+        true
     }
 
     fn start_data_source(&self, instance: InstanceId) {
