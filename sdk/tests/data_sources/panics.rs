@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use support::wait_until;
+use support::{not_started, wait_until};
 use tracezero::{DataSource as _, Error, InMemorySession};
 
 use super::probe::{Callback, Probe, act_in, alone, notes, numbers, recording};
@@ -15,7 +15,9 @@ fn an_instance_that_cannot_be_made_records_nothing() -> Result<(), Error> {
     assert!(!Probe::is_enabled());
     Probe::write(1);
     assert!(session.control().flush());
-    assert_eq!(numbers(&session.finish().0), []);
+    let trace = session.finish().0;
+    assert_eq!(numbers(&trace), []);
+    assert_eq!(not_started(&trace)[0].1, Probe::NAME);
     assert_eq!(notes(), ["Setup a", "Drop a"]);
     Ok(())
 }

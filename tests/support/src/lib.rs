@@ -20,5 +20,5 @@ pub use alone::alone;
 pub use folder::Folder;
 pub use not_run::not_run;
 #[cfg(feature = "traces")]
-pub use packets::{is_whole, numbers};
+pub use packets::{is_whole, not_started, numbers};
 pub use waiting::{wait_for, wait_until};

@@ -1,28 +1,9 @@
 //! Producers that get no shared memory.
 
-use tracezero_core::protos::TraceDecoder;
-use tracezero_core::protos::tracing_service_event::EventType;
+use support::not_started;
 
 use crate::consumer::recording;
 use crate::daemon::TestDaemon;
-
-/// Returns the producers and names of the data sources that have not started, as a trace says.
-fn not_started(trace: &[u8]) -> Vec<(String, String)> {
-    let names = TraceDecoder::new(trace).packet().filter_map(|packet| {
-        match packet.unwrap().service_event().unwrap()?.event_type() {
-            Ok(Some(EventType::SlowStartingDataSources(names))) => Some(names),
-            _ => None,
-        }
-    });
-    let names = names.flat_map(|names| names.data_source().map(Result::unwrap));
-    names
-        .map(|it| {
-            let producer = it.producer_name().unwrap().unwrap();
-            let data_source = it.data_source_name().unwrap().unwrap();
-            (producer.to_owned(), data_source.to_owned())
-        })
-        .collect()
-}
 
 #[test]
 fn a_refusal_of_the_system_ends_no_session_and_is_told() {

@@ -1,9 +1,9 @@
 //! Tests of what owners and traces learn about starts and stops of data sources.
 
+use support::not_started;
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
 use tracezero_core::protos::trace_packet::Data;
-use tracezero_core::protos::tracing_service_event::EventType;
 
 use crate::State;
 
@@ -218,7 +218,7 @@ fn data_sources_not_started_after_20_s_are_named() {
     let slow = "slow_starting_data_sources";
     assert!(!session.read().events().contains(&slow));
     world.advance_ms(1);
-    let named = slow_starters(&session.read());
+    let named = not_started(&session.read().bytes);
     assert_eq!(named, [("q".to_owned(), "ds".to_owned())]);
     world.advance_ms(60_000);
     assert!(!session.read().events().contains(&slow), "it is told once");
@@ -235,7 +235,7 @@ fn data_sources_that_are_not_set_up_are_named_and_hold_up_nothing() {
     assert_eq!(times_all_started(&session), 0);
     notify_started(&p, "ds");
     assert_eq!(times_all_started(&session), 1);
-    let named = slow_starters(&session.read());
+    let named = not_started(&session.read().bytes);
     assert_eq!(named, [("q".to_owned(), "ds".to_owned())]);
     assert_eq!(session.stats().instances_refused, 1);
     session.disable();
@@ -265,24 +265,5 @@ fn an_event_names_32_slow_data_sources() {
     (0..2 * NAMES_MAX).for_each(|_| register_slow(&producer, "ds"));
     let session = world.session(config());
     world.advance_ms(20_000);
-    assert_eq!(slow_starters(&session.read()).len(), NAMES_MAX);
-}
-
-/// Returns the producers and names of the data sources that a trace calls slow to start.
-fn slow_starters(trace: &ReadTrace) -> Vec<(String, String)> {
-    let packets = trace.packets();
-    let named = packets.iter().find_map(|packet| {
-        match packet.service_event().unwrap()?.event_type().unwrap()? {
-            EventType::SlowStartingDataSources(list) => Some(list),
-            _ => None,
-        }
-    });
-    let named = named.unwrap().data_source();
-    named
-        .map(|it| {
-            let it = it.unwrap();
-            let producer = it.producer_name().unwrap().unwrap().to_owned();
-            (producer, it.data_source_name().unwrap().unwrap().to_owned())
-        })
-        .collect()
+    assert_eq!(not_started(&session.read().bytes).len(), NAMES_MAX);
 }
