@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 #![allow(clippy::missing_panics_doc)] // For the same reason, anything may panic.
 
+#[cfg(feature = "traces")]
+mod account; // the outcomes of packets
 mod allocations; // an allocator that counts
 mod alone; // one test at a time
 #[cfg(feature = "traces")]
@@ -15,6 +17,8 @@ mod packets; // packets of a trace, decoded
 pub mod trace_buffer; // helpers for tests of trace buffers
 mod waiting; // waiting for other threads and processes
 
+#[cfg(feature = "traces")]
+pub use account::Account;
 pub use allocations::{Counting, allocations_of};
 pub use alone::alone;
 pub use folder::Folder;

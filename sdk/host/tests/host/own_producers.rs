@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use support::{alone, wait_until};
+use support::{Account, alone, wait_until};
 use tracezero::reader::{Record, TraceReader};
 use tracezero::{System, enabled, instant};
 use tracezero_core::protos::TraceDecoder;
@@ -21,51 +21,6 @@ fn connect(daemon: &TestDaemon) -> System {
         .unwrap();
     assert!(system.wait_connected(Duration::from_secs(10)));
     system
-}
-
-/// The outcomes of packets, over all sequences.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Account {
-    begun: u64,
-    read: u64,
-    undecodable: u64,
-    dropped: u64,
-    overwritten: u64,
-    /// Packets that were lost for any other reason.
-    otherwise_lost: u64,
-    in_flight: u64,
-    sequence_ids: Vec<u32>,
-    threads: Vec<String>,
-}
-
-/// Adds up the last accounts in a trace.
-fn account(trace: &[u8]) -> Account {
-    let packets = TraceDecoder::new(trace).packet().map(Result::unwrap);
-    let accounts = packets.filter_map(|packet| packet.sequence_accounts().unwrap());
-    let last = accounts.last().expect("a trace ends with its statistics");
-    let mut account = Account::default();
-    for sequence in last.sequences() {
-        let sequence = sequence.unwrap();
-        let count = |count: Result<Option<u64>, _>| count.unwrap().unwrap_or_default();
-        account.begun += count(sequence.begun());
-        account.read += count(sequence.read());
-        account.undecodable += count(sequence.undecodable());
-        account.dropped += count(sequence.dropped());
-        account.overwritten += count(sequence.overwritten());
-        account.otherwise_lost += count(sequence.discarded())
-            + count(sequence.late())
-            + count(sequence.aborted())
-            + count(sequence.corrupted())
-            + count(sequence.invalid())
-            + count(sequence.file_full())
-            + count(sequence.write_failed());
-        account.in_flight += count(sequence.in_flight());
-        account.sequence_ids.extend(sequence.sequence_id().unwrap());
-        account
-            .threads
-            .extend(sequence.thread_name().unwrap().map(str::to_owned));
-    }
-    account
 }
 
 /// Counts the packets of these sequences in a trace.
@@ -118,7 +73,7 @@ fn account_of_an_application_closes_although_packets_were_lost() {
     consumer.disable();
     assert_eq!(consumer.ended(enabled_request), None);
     let trace = consumer.read();
-    let account = account(&trace);
+    let account = Account::of(&trace);
     let told = system.stats().packets;
     assert_eq!(
         account.begun,
@@ -155,7 +110,7 @@ fn account_of_an_application_that_has_gone_stays() {
     wait_until(|| daemon.state().producers.is_empty());
     consumer.disable();
     assert_eq!(consumer.ended(enabled_request), None);
-    let account = account(&consumer.read());
+    let account = Account::of(&consumer.read());
     assert_eq!(
         account.begun,
         told.packets_begun - told.packets_empty,

@@ -142,7 +142,7 @@ fn bad_configs() -> Vec<(String, [&'static str; 2])> {
 
 /// Checks that the command refuses to record, and why.
 #[track_caller]
-fn check_refused(machine: &Machine, config: &str, [traced, ours]: [&str; 2]) {
+pub fn check_refused(machine: &Machine, config: &str, [traced, ours]: [&str; 2]) {
     fs::write(machine.file("config"), config).unwrap();
     let mut perfetto = machine.perfetto();
     perfetto.arg("--txt").arg("-c").arg(machine.file("config"));

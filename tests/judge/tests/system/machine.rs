@@ -237,6 +237,19 @@ impl Machine {
         Some(Program::of(child))
     }
 
+    /// Starts a producer of Perfetto's SDK.
+    pub fn sdk_producer(&self, args: &[&str]) -> Program {
+        let child = Command::new(self.programs.join("sdk_producer"))
+            .args(args)
+            .env("PERFETTO_PRODUCER_SOCK_NAME", &self.producer_socket)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Program::of(child)
+    }
+
     /// Starts a recording with a configuration in text format.
     pub fn record(&self, name: &str, config: &str) -> Recording {
         let path = self.folder.file(name);

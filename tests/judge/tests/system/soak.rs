@@ -1,0 +1,282 @@
+//! Programs, sessions and commands that come, go, stop and are killed at random, beside one daemon.
+
+use std::time::{Duration, Instant};
+use std::{env, fs, mem, thread};
+
+use fastrand::Rng;
+use judge::{ExtraSchema, Options, judge_with};
+use rustix::process::{Pid, Signal, kill_process};
+use support::Account;
+
+use crate::bad_configs::check_refused;
+use crate::machine::{Daemon, Machine, Recording, wait_until};
+use crate::recordings::EVERYTHING;
+use crate::running::{Possessions, Program};
+
+/// The environment variable with the number of seconds that this takes. The default is 5.
+const SECONDS: &str = "TRACEZERO_DAEMON_SOAK_SECONDS";
+
+/// The environment variable with the seed of the random choices. Each run says its seed.
+const SEED: &str = "TRACEZERO_DAEMON_SOAK_SEED";
+
+/// What the programs do: see [`crate::programs`].
+const KINDS: [&str; 6] = ["ticks", "fast", "spans", "samples", "short lives", "exits"];
+
+const PROGRAMS_MAX: usize = 5;
+const SESSIONS_MAX: usize = 3;
+
+/// How much more memory the daemon may have in the end than after the first part, in KiB.
+const MORE_KIB: u64 = 16 * 1024;
+
+/// A session, and the command that reads it.
+struct Session {
+    name: String,
+    recording: Recording,
+    /// True if it ends by itself.
+    has_duration: bool,
+}
+
+struct Soak {
+    machine: Machine,
+    random: Rng,
+    probes: Option<Program>,
+    programs: Vec<Program>,
+    sessions: Vec<Session>,
+    /// The number of sessions so far.
+    begun: usize,
+    counts: Counts,
+}
+
+/// What has happened so far.
+#[derive(Debug, Default)]
+struct Counts {
+    programs: u64,
+    kills: u64,
+    stops: u64,
+    traces: u64,
+    clones: u64,
+    refusals: u64,
+    packets: u64,
+    lost_packets: u64,
+}
+
+impl Soak {
+    fn start_program(&mut self) {
+        if self.programs.len() < PROGRAMS_MAX {
+            let kind = self.random.choice(KINDS).unwrap();
+            self.programs.push(self.machine.program(kind));
+            self.counts.programs += 1;
+        }
+    }
+
+    fn a_program(&mut self) -> Option<usize> {
+        (!self.programs.is_empty()).then(|| self.random.usize(..self.programs.len()))
+    }
+
+    fn kill_program(&mut self) {
+        if let Some(index) = self.a_program() {
+            self.programs.swap_remove(index).kill();
+            self.counts.kills += 1;
+        }
+    }
+
+    fn stop_program(&mut self) {
+        if let Some(index) = self.a_program() {
+            let process = Pid::from_raw(self.programs[index].id().cast_signed()).unwrap();
+            kill_process(process, Signal::STOP).unwrap();
+            self.wait_a_moment();
+            kill_process(process, Signal::CONT).unwrap();
+            self.counts.stops += 1;
+        }
+    }
+
+    fn start_session(&mut self) {
+        if self.sessions.len() >= SESSIONS_MAX {
+            return;
+        }
+        self.begun += 1;
+        let name = format!("session-{}", self.begun);
+        let random = &mut self.random;
+        let size_kb = random.choice([64, 256, 1024, 4096]).unwrap();
+        let policy = random.choice(["RING_BUFFER", "DISCARD"]).unwrap();
+        let drops = random.choice(["", "buffer_exhausted_policy: BUFFER_EXHAUSTED_DROP"]);
+        let has_duration = random.bool();
+        let mut config = format!(
+            r#"unique_session_name: "{name}"
+            buffers {{ size_kb: {size_kb} fill_policy: {policy} }} buffers {{ size_kb: 64 }}
+            data_sources {{ config {{ name: "track_event" {} }} }}
+            data_sources {{ config {{ name: "com.example.samples" target_buffer: 1 }} }}
+            data_sources {{ config {{
+                name: "linux.sys_stats" target_buffer: 1
+                sys_stats_config {{ meminfo_period_ms: 20 }}
+            }} }}
+            flush_timeout_ms: 300 data_source_stop_timeout_ms: 300 "#,
+            drops.unwrap()
+        );
+        for more in [
+            "flush_period_ms: 100 ",
+            "incremental_state_config { clear_period_ms: 100 } ",
+            "write_into_file: true file_write_period_ms: 100 max_file_size_bytes: 8388608 ",
+        ] {
+            if random.bool() {
+                config += more;
+            }
+        }
+        if has_duration {
+            config += &format!("duration_ms: {} ", random.u32(1..1000));
+        }
+        let recording = self.machine.record(&name, &config);
+        self.sessions.push(Session {
+            name,
+            recording,
+            has_duration,
+        });
+    }
+
+    fn a_session(&mut self) -> Option<Session> {
+        let index = self.random.usize(..self.sessions.len().max(1));
+        (index < self.sessions.len()).then(|| self.sessions.swap_remove(index))
+    }
+
+    fn end_session(&mut self) {
+        if let Some(session) = self.a_session() {
+            // Before, the command handles no signals.
+            let log = self.machine.file(&format!("{}.log", session.name));
+            wait_until(|| fs::read_to_string(&log).is_ok_and(|log| log.contains("Connected")));
+            let trace = match session.has_duration {
+                true => session.recording.wait(),
+                false => session.recording.finish(),
+            };
+            self.check(&session.name, &trace);
+            self.counts.traces += 1;
+        }
+    }
+
+    fn kill_command(&mut self) {
+        if let Some(session) = self.a_session() {
+            session.recording.kill();
+            self.counts.kills += 1;
+        }
+    }
+
+    fn clone_session(&mut self) {
+        let Some(session) = self.random.choice(&self.sessions) else {
+            return;
+        };
+        let path = self.machine.file("clone");
+        let mut command = self.machine.perfetto();
+        command.args(["--clone-by-name", &session.name, "-o"]);
+        let output = command.arg(&path).output().unwrap();
+        // The session may have ended, or not begun.
+        if output.status.success() && fs::metadata(&path).is_ok_and(|file| file.len() > 0) {
+            self.check("a clone", &fs::read(&path).unwrap());
+            self.counts.clones += 1;
+        }
+        let _ = fs::remove_file(path);
+    }
+
+    fn be_refused(&mut self) {
+        let config = format!("{EVERYTHING} duration_ms: 700000000");
+        check_refused(&self.machine, &config, ["is more"; 2]);
+        self.counts.refusals += 1;
+    }
+
+    fn wait_a_moment(&mut self) {
+        thread::sleep(Duration::from_millis(self.random.u64(0..100)));
+    }
+
+    /// Checks that readers take a trace, and that its account closes to the packet.
+    #[track_caller]
+    fn check(&mut self, name: &str, trace: &[u8]) {
+        let options = Options {
+            allow_open_spans: true,
+            allow_unreadable_after_loss: true,
+            allow_early_end: true,
+        };
+        let schema = ExtraSchema::new().extensions("../../examples/protos/memory.proto");
+        let verdict = judge_with(trace, &schema, options);
+        let verdict = verdict.unwrap_or_else(|problems| panic!("{name}: {problems:#?}"));
+        let account = Account::of(trace);
+        let packets = account.sequence_ids.iter().map(|id| {
+            let count = verdict.packets_per_sequence.get(id);
+            count.copied().unwrap_or_default() as u64
+        });
+        // The clone of a session with a file begins with what the file had.
+        let read = account.read + account.undecodable;
+        let in_trace = read..=read + account.elsewhere;
+        assert!(in_trace.contains(&packets.sum()), "{name}: {account:?}");
+        let lost = account.dropped + account.overwritten + account.otherwise_lost;
+        let told = account.read + account.undecodable + lost;
+        assert_eq!(
+            account.begun,
+            told + account.in_flight + account.elsewhere,
+            "{name}: {account:?}"
+        );
+        self.counts.packets += account.begun;
+        self.counts.lost_packets += lost;
+    }
+
+    fn act(&mut self) {
+        match self.random.u8(..16) {
+            0..3 => self.start_program(),
+            3 => self.kill_program(),
+            4 => self.stop_program(),
+            5..8 => self.start_session(),
+            8..10 => self.end_session(),
+            10 => self.kill_command(),
+            11 => self.clone_session(),
+            12 => self.be_refused(),
+            _ => self.wait_a_moment(),
+        }
+    }
+
+    /// Ends all programs and sessions. Returns what the daemon has then.
+    #[track_caller]
+    fn calm_down(&mut self) -> Possessions {
+        while !self.sessions.is_empty() {
+            self.end_session();
+        }
+        for program in mem::take(&mut self.programs) {
+            program.kill();
+        }
+        self.machine.wait_for_producers(0);
+        wait_until(|| self.machine.query().contains("Tracing sessions: 0 "));
+        self.machine.possessions()
+    }
+}
+
+#[test]
+fn a_daemon_serves_whatever_comes_and_goes() {
+    // `traced` tells no accounts.
+    if Daemon::of_this_run() == Daemon::Traced {
+        return;
+    }
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let seconds = env::var(SECONDS).map_or(5, |seconds| seconds.parse().unwrap());
+    let seed = env::var(SEED).map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
+    println!("{SEED}={seed}");
+    let mut soak = Soak {
+        probes: machine.probes(),
+        machine,
+        random: Rng::with_seed(seed),
+        programs: Vec::new(),
+        sessions: Vec::new(),
+        begun: 0,
+        counts: Counts::default(),
+    };
+    let whole = Duration::from_secs(seconds);
+    let start = Instant::now();
+    let mut act_until = |time: Duration| {
+        while start.elapsed() < time {
+            soak.act();
+        }
+        soak.calm_down()
+    };
+    let before = act_until(whole / 5);
+    let after = act_until(whole);
+    println!("{:?}, {before:?}, {after:?}", soak.counts);
+    after.check_level(before, MORE_KIB);
+    drop(soak.probes);
+}
