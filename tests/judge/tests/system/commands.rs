@@ -1,14 +1,13 @@
 //! Uses of the command `perfetto`. `ci/perfetto_uses.sh` compares more of them.
 
 use std::fs;
-use std::io::Write as _;
-use std::process::{Output, Stdio};
 
 use perfetto_protos::trace_config::TraceConfig;
 use protobuf::Message as _;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::machine::{Machine, wait_until};
+use crate::programs::{IDLE, RECORDING, TICKS};
 use crate::recordings::EVERYTHING;
 use crate::restarts::ticks;
 use crate::running::Program;
@@ -16,27 +15,17 @@ use crate::running::Program;
 /// A machine with a program that records all the time.
 fn with_ticks() -> Option<(Machine, Program)> {
     let machine = Machine::start()?;
-    let mut program = machine.program("ticks");
+    let mut program = machine.program(TICKS);
     program.wait_for("connected");
     machine.wait_for_producers(1);
     Some((machine, program))
 }
 
-/// Runs `perfetto` to its end.
-fn perfetto(machine: &Machine, args: &[&str], input: &[u8]) -> Output {
-    let mut command = machine.perfetto();
-    command.args(args).current_dir(machine.file("."));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    // It may have ended already.
-    let _ = child.stdin.take().unwrap().write_all(input);
-    child.wait_with_output().unwrap()
-}
-
-/// Runs `perfetto`, and checks its exit code. Returns its standard output.
+/// Runs `perfetto` to its end, and checks its exit code. Returns its standard output.
 #[track_caller]
 fn perfetto_ends(machine: &Machine, args: &[&str], input: &str, code: i32) -> Vec<u8> {
-    let output = perfetto(machine, args, input.as_bytes());
+    let perfetto = machine.perfetto_with(args, input.as_bytes());
+    let output = perfetto.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{errors}");
     output.stdout
@@ -50,13 +39,13 @@ fn has_sessions(machine: &Machine, count: usize) -> bool {
 
 #[test]
 fn text_and_binary_configs_from_files_and_pipes_record() {
-    let Some((machine, _program)) = with_ticks() else {
+    let Some((machine, mut program)) = with_ticks() else {
         return;
     };
-    let text = format!("{EVERYTHING} duration_ms: 200");
-    let config: TraceConfig = protobuf::text_format::parse_from_str(&text).unwrap();
+    let text = EVERYTHING;
+    let config: TraceConfig = protobuf::text_format::parse_from_str(text).unwrap();
     let binary = config.write_to_bytes().unwrap();
-    fs::write(machine.file("text"), &text).unwrap();
+    fs::write(machine.file("text"), text).unwrap();
     fs::write(machine.file("binary"), &binary).unwrap();
     let uses: [(&[&str], &[u8]); 4] = [
         (&["--txt", "-c", "text"], b""),
@@ -65,22 +54,27 @@ fn text_and_binary_configs_from_files_and_pipes_record() {
         (&["-c", "-"], &binary),
     ];
     for (args, input) in uses {
-        let output = perfetto(&machine, &[args, &["-o", "-"]].concat(), input);
+        let perfetto = machine.perfetto_with(&[args, &["-o", "-"]].concat(), input);
+        program.wait_for(RECORDING);
+        kill_process(Pid::from_child(&perfetto), Signal::INT).unwrap();
+        let output = perfetto.wait_with_output().unwrap();
         assert!(output.status.success(), "{args:?}");
         assert!(ticks(&output.stdout) > 0, "{args:?}");
+        program.wait_for(IDLE);
     }
     assert!(has_sessions(&machine, 0));
 }
 
 #[test]
 fn a_command_in_the_background_records_until_its_signal() {
-    let Some((machine, _program)) = with_ticks() else {
+    let Some((machine, mut program)) = with_ticks() else {
         return;
     };
     let args = ["--txt", "-c", "-", "-o", "trace", "--background-wait"];
     let said = perfetto_ends(&machine, &args, EVERYTHING, 0);
     // All data sources have started.
     assert!(machine.query().contains("(started: 1)"));
+    program.wait_for(RECORDING);
     let pid = String::from_utf8(said).unwrap().trim().parse().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
     wait_until(|| has_sessions(&machine, 0));
@@ -89,7 +83,7 @@ fn a_command_in_the_background_records_until_its_signal() {
 
 #[test]
 fn a_detached_session_is_attached_and_stopped() {
-    let Some((machine, _program)) = with_ticks() else {
+    let Some((machine, mut program)) = with_ticks() else {
         return;
     };
     // The daemon writes the file only in the end.
@@ -99,6 +93,7 @@ fn a_detached_session_is_attached_and_stopped() {
     perfetto_ends(&machine, &["--is_detached=key"], "", 0);
     perfetto_ends(&machine, &["--is_detached=other"], "", 2);
     perfetto_ends(&machine, &["--attach=other"], "", 2);
+    program.wait_for(RECORDING);
     perfetto_ends(&machine, &["--attach=key", "--stop"], "", 0);
     wait_until(|| has_sessions(&machine, 0));
     assert!(ticks(&fs::read(machine.file("trace")).unwrap()) > 0);
@@ -144,40 +139,47 @@ fn the_state_of_the_service_has_producers_and_sessions() {
 
 #[test]
 fn clones_by_name_and_number_have_the_trace_so_far() {
-    let Some((machine, _program)) = with_ticks() else {
+    let Some((machine, mut program)) = with_ticks() else {
         return;
     };
     let config = format!("{EVERYTHING} unique_session_name: \"original\"");
     let recording = machine.record("trace", &config);
-    machine.wait_for_session("STARTED");
+    program.wait_for(RECORDING);
     let id = line_of(&machine.query(), "original").remove(0);
-    let mut so_far = 0;
-    for args in [["--clone", &id], ["--clone-by-name", "original"]] {
+    let cloned = |args: [&str; 2]| {
         perfetto_ends(&machine, &[&args[..], &["-o", "clone"]].concat(), "", 0);
-        let count = ticks(&fs::read(machine.file("clone")).unwrap());
-        assert!(count > so_far);
-        so_far = count;
-    }
+        ticks(&fs::read(machine.file("clone")).unwrap())
+    };
+    let first = cloned(["--clone", &id]);
+    assert!(first > 0);
+    let mut last = 0;
+    // The program may be late with its next tick.
+    wait_until(|| {
+        last = cloned(["--clone-by-name", "original"]);
+        assert!(last >= first);
+        last > first
+    });
     let args = ["--clone-by-name", "another", "-o", "none"];
     perfetto_ends(&machine, &args, "", 0);
     assert!(!machine.file("none").exists());
-    assert!(ticks(&recording.finish()) > so_far);
+    assert!(ticks(&recording.finish()) >= last);
 }
 
 #[test]
 fn a_config_of_triggers_starts_a_session() {
-    let Some((machine, _program)) = with_ticks() else {
+    let Some((machine, mut program)) = with_ticks() else {
         return;
     };
     let config = format!(
         r#"{EVERYTHING} trigger_config {{
           trigger_mode: START_TRACING trigger_timeout_ms: 60000
-          triggers {{ name: "now" stop_delay_ms: 100 }}
+          triggers {{ name: "now" stop_delay_ms: 60000 }}
         }}"#
     );
     let recording = machine.record("trace", &config);
     machine.wait_for_session("CONFIGURED");
     let args = ["--txt", "-c", "-"];
     perfetto_ends(&machine, &args, "activate_triggers: \"now\"", 0);
-    assert!(ticks(&recording.wait()) > 0);
+    program.wait_for(RECORDING);
+    assert!(ticks(&recording.finish()) > 0);
 }

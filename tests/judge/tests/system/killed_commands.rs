@@ -1,12 +1,13 @@
 //! Commands that are killed, producers that are stopped, and a daemon that is asked to end.
 
 use std::fs;
+use std::io::Read as _;
 
 use judge::{ExtraSchema, Options, judge_with};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::machine::{Daemon, Machine, judged, wait_until};
-use crate::programs::SPANS;
+use crate::programs::{IDLE, RECORDING, SPANS, TICKS};
 use crate::recordings::EVERYTHING;
 use crate::restarts::ticks;
 use crate::running::Program;
@@ -45,13 +46,16 @@ fn said(machine: &Machine, name: &str, text: &str) -> bool {
     log.is_ok_and(|log| log.contains(text))
 }
 
-/// Waits until the session of a killed command is gone, and checks that the next one is exact.
+/// Waits until the session of a killed command is gone, and checks that the next one is exact. The
+/// program is idle.
 #[track_caller]
-fn check_after_kill(machine: &Machine) {
+fn check_after_kill(machine: &Machine, program: &mut Program) {
     wait_until(|| has_no_session(machine));
     machine.wait_for_producers(1);
-    let config = format!("{EVERYTHING} duration_ms: 200");
-    assert!(ticks(&machine.record("next", &config).wait()) > 0);
+    let recording = machine.record("next", EVERYTHING);
+    program.wait_for(RECORDING);
+    assert!(ticks(&recording.finish()) > 0);
+    program.wait_for(IDLE);
 }
 
 #[test]
@@ -59,9 +63,9 @@ fn a_killed_command_leaves_no_session_in_any_phase() {
     let Some(machine) = Machine::start() else {
         return;
     };
-    let mut program = machine.program("ticks");
+    let mut program = machine.program(TICKS);
     program.wait_for("connected");
-    check_after_kill(&machine);
+    check_after_kill(&machine, &mut program);
     let before = machine.possessions();
 
     let triggers = r#"trigger_config {
@@ -70,35 +74,38 @@ fn a_killed_command_leaves_no_session_in_any_phase() {
     let configured = machine.record("configured", &format!("{EVERYTHING} {triggers}"));
     machine.wait_for_session("CONFIGURED");
     configured.kill();
-    check_after_kill(&machine);
+    check_after_kill(&machine, &mut program);
 
     let started = machine.record("started", EVERYTHING);
-    machine.wait_for_session("STARTED");
+    program.wait_for(RECORDING);
     started.kill();
-    check_after_kill(&machine);
+    program.wait_for(IDLE);
+    check_after_kill(&machine, &mut program);
 
     // The flush waits for the program.
     let flushing = machine.record("flushing", EVERYTHING);
-    machine.wait_for_session("STARTED");
+    program.wait_for(RECORDING);
     stop(&program);
     flushing.signal(Signal::INT);
     wait_until(|| said(&machine, "flushing", "disabling tracing"));
     flushing.kill();
     wait_until(|| has_no_session(&machine));
     signal(&program, Signal::CONT);
-    check_after_kill(&machine);
+    program.wait_for(IDLE);
+    check_after_kill(&machine, &mut program);
 
     // The stop waits for the program.
     let config = format!("{EVERYTHING} flush_timeout_ms: 100");
     let stopping = machine.record("stopping", &config);
-    machine.wait_for_session("STARTED");
+    program.wait_for(RECORDING);
     stop(&program);
     stopping.signal(Signal::INT);
     machine.wait_for_session("STOP_WAIT");
     stopping.kill();
     wait_until(|| has_no_session(&machine));
     signal(&program, Signal::CONT);
-    check_after_kill(&machine);
+    program.wait_for(IDLE);
+    check_after_kill(&machine, &mut program);
 
     machine.possessions().check_level(before, MORE_KIB);
 }
@@ -108,13 +115,18 @@ fn a_command_that_is_killed_as_it_reads_leaves_no_session() {
     let Some(machine) = Machine::start() else {
         return;
     };
-    let recording = machine.record("reading", EVERYTHING);
+    let args = ["--txt", "-c", "-", "-o", "-"];
+    let mut perfetto = machine.perfetto_with(&args, EVERYTHING.as_bytes());
     let mut program = machine.program("laps");
     program.wait_for("done");
     let before = machine.possessions();
-    recording.signal(Signal::INT);
-    wait_until(|| fs::metadata(machine.file("reading")).is_ok_and(|file| file.len() > 0));
-    assert!(!recording.kill().is_empty());
+    kill_process(Pid::from_child(&perfetto), Signal::INT).unwrap();
+    // The pipe is full long before the command has read everything.
+    let mut trace = perfetto.stdout.take().unwrap();
+    trace.read_exact(&mut [0]).unwrap();
+    assert!(perfetto.try_wait().unwrap().is_none());
+    perfetto.kill().unwrap();
+    perfetto.wait().unwrap();
     wait_until(|| has_no_session(&machine));
     // It had filled a buffer before.
     machine.possessions().check_level(before, 0);
@@ -129,11 +141,12 @@ fn a_stopped_producer_delays_the_end_for_a_while() {
     let Some(machine) = Machine::start() else {
         return;
     };
-    let mut stopped = machine.program_called("stopped", "ticks");
+    let mut stopped = machine.program_called("stopped", TICKS);
     stopped.wait_for("connected");
     let mut program = machine.program("spans");
     let recording = machine.record("stopped", &format!("{EVERYTHING} {SHORT}"));
     program.wait_for("done");
+    stopped.wait_for(RECORDING);
     stop(&stopped);
     let trace = recording.finish();
     let verdict = judged(&trace);
@@ -144,7 +157,8 @@ fn a_stopped_producer_delays_the_end_for_a_while() {
     program.go_on();
     program.wait();
     signal(&stopped, Signal::CONT);
-    check_after_kill(&machine);
+    stopped.wait_for(IDLE);
+    check_after_kill(&machine, &mut stopped);
 }
 
 /// `traced` ends at once, and leaves a file without what it has not written.

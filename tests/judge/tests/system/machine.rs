@@ -280,6 +280,17 @@ impl Machine {
         perfetto
     }
 
+    /// Starts the command `perfetto` with pipes, in the folder of the machine.
+    pub fn perfetto_with(&self, args: &[&str], input: &[u8]) -> Child {
+        let mut perfetto = self.perfetto();
+        perfetto.args(args).current_dir(self.folder.path());
+        perfetto.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut perfetto = perfetto.stderr(Stdio::piped()).spawn().unwrap();
+        // The command may have ended already.
+        let _ = perfetto.stdin.take().unwrap().write_all(input);
+        perfetto
+    }
+
     /// Starts a program that connects to the daemon.
     pub fn program(&self, kind: &str) -> Program {
         self.program_called("program", kind)
@@ -386,11 +397,13 @@ impl Recording {
         kill_process(Pid::from_child(&self.perfetto), signal).unwrap();
     }
 
-    /// Kills the command, and returns what it has written.
-    pub fn kill(mut self) -> Vec<u8> {
+    /// Kills the command, which still runs.
+    #[track_caller]
+    pub fn kill(mut self) {
+        let status = self.perfetto.try_wait().unwrap();
+        assert!(status.is_none(), "the command has ended before: {status:?}");
         self.perfetto.kill().unwrap();
         self.perfetto.wait().unwrap();
-        fs::read(&self.path).unwrap_or_default()
     }
 
     /// Ends the recording as Ctrl-C does, and returns the trace.

@@ -43,6 +43,11 @@ pub const PATIENT: &str = "fast and patient";
 pub const IMPATIENT: &str = "fast and impatient";
 pub const IMPATIENT_LIMIT: Duration = Duration::from_millis(100);
 
+/// The kind of a program that ticks all the time, and what it says when a session begins and ends.
+pub const TICKS: &str = "ticks";
+pub const RECORDING: &str = "recording";
+pub const IDLE: &str = "idle";
+
 /// The number of spans of each thread.
 pub const SPANS: u64 = 10_000;
 /// The number of instants of a thread that then sleeps.
@@ -63,7 +68,7 @@ const KINDS: &[(&str, Work)] = &[
     ("spans", three_threads_with_spans),
     ("sleepers", threads_that_sleep),
     ("both", a_session_of_its_own),
-    ("ticks", ticks_for_ever),
+    (TICKS, ticks_for_ever),
     ("reports", events_with_reports),
     ("fast", at_full_speed),
     (PATIENT, at_full_speed),
@@ -324,9 +329,16 @@ fn trusts_at_the_second_attempt() {
     ticks_while_enabled();
 }
 
+/// Says [`RECORDING`] when a session has the first tick, and [`IDLE`] when no session records it.
 fn ticks_for_ever(_: &System) {
+    let mut is_recorded = false;
     for index in 0_u64.. {
+        let was_recorded = is_recorded;
+        is_recorded = enabled!("test");
         instant!("test", "tick", index);
+        if is_recorded != was_recorded {
+            say(if is_recorded { RECORDING } else { IDLE });
+        }
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use judge::Verdict;
 
 use crate::machine::{Machine, judged};
-use crate::programs::{BY_ENVIRONMENT, EVENTS_OF_A_LIFE, INSTANTS, SHORT_LIVES, SPANS};
+use crate::programs::{BY_ENVIRONMENT, EVENTS_OF_A_LIFE, INSTANTS, SHORT_LIVES, SPANS, TICKS};
 
 /// Records all track events.
 pub const EVERYTHING: &str =
@@ -44,7 +44,7 @@ fn the_command_knows_the_producer_and_its_data_sources() {
     let Some(machine) = Machine::start() else {
         return;
     };
-    let mut program = machine.program("ticks");
+    let mut program = machine.program(TICKS);
     program.wait_for("connected");
     machine.wait_for_producers(1);
     let query = machine.query();

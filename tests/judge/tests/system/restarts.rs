@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::cut_proxy::CutProxy;
 use crate::machine::{Daemon, Machine, judged, wait_until};
-use crate::programs::{IMPATIENT, IMPATIENT_LIMIT, INSTANTS, PATIENT};
+use crate::programs::{IDLE, IMPATIENT, IMPATIENT_LIMIT, INSTANTS, PATIENT, RECORDING, TICKS};
 use crate::recordings::EVERYTHING;
 
 /// The environment variable with the number of times that the daemon or a program is killed. The
@@ -52,20 +52,22 @@ fn a_program_connects_again_to_a_new_daemon() {
     let Some(mut machine) = Machine::start() else {
         return;
     };
-    let mut program = machine.program("ticks");
+    let mut program = machine.program(TICKS);
     program.wait_for("connected");
     let kills = kills();
     let mut after_a_tenth = None;
     for round in 0..kills {
         let recording = machine.record(&format!("{round}.pftrace"), EVERYTHING);
         machine.wait_for_producers(1);
-        thread::sleep(Duration::from_millis(100));
-        assert!(ticks(&recording.finish()) > 10);
+        program.wait_for(RECORDING);
+        assert!(ticks(&recording.finish()) > 0);
+        program.wait_for(IDLE);
         // The program is recording when the daemon dies.
         let cut_off = machine.record("cut off.pftrace", EVERYTHING);
-        thread::sleep(Duration::from_millis(50));
+        program.wait_for(RECORDING);
         machine.restart();
         drop(cut_off);
+        program.wait_for(IDLE);
         machine.wait_for_producers(1);
         if round == kills / 10 {
             after_a_tenth = Some(program.possessions());
