@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: ci/perfetto_uses.sh PROGRAMS DAEMON RESULTS
 #
-# Uses the command `perfetto` in all ways, with one daemon. PROGRAMS is the folder with Perfetto's
+# Uses the command `perfetto` in 55 ways, with one daemon. PROGRAMS is the folder with Perfetto's
 # programs, DAEMON the command line of the daemon. Writes into the folder RESULTS, for each use, a file
 # with the exit codes, the standard error and what the traces have. `ci/interop.sh` compares the
 # results of two daemons, so whatever differs from run to run is left out.
@@ -111,6 +111,14 @@ ended() {
     said "$use.err"
 }
 
+# Runs `perfetto` until it has started another process in the background.
+pid=
+start_background() { # start_background <argument>...
+    pid=$(perfetto "$@" 2>"$use.err") || say "exit code $?"
+    [ -z "$pid" ] || children+=("$pid")
+    said "$use.err"
+}
+
 # Appends what a trace has.
 query() { # query <trace> <query>
     "$programs/trace_processor_shell" -Q "$2" "$1" 2>query.log >>"$result" || cat query.log >>"$result"
@@ -200,9 +208,8 @@ run --txt -c timed.txt -o a.pftrace --no-clobber
 
 begin background
 start_producer
-pid=$(perfetto --txt -c timed.txt -o background.pftrace --background 2>"$use.err") || say "exit code $?"
+start_background --txt -c timed.txt -o background.pftrace --background
 case $pid in *[!0-9]* | '') say "no pid: $pid" ;; esac
-said "$use.err"
 until_true test -s background.pftrace
 until_true has_no_session
 trace background.pftrace
@@ -210,8 +217,7 @@ end_producer
 
 begin background_wait
 start_producer
-pid=$(perfetto --txt -c config.txt -o background.pftrace --background-wait 2>"$use.err") || say "exit code $?"
-said "$use.err"
+start_background --txt -c config.txt -o background.pftrace --background-wait
 until_true producer_is_done
 kill -TERM "$pid"
 until_true has_no_session
@@ -220,14 +226,12 @@ trace background.pftrace
 end_producer
 
 begin background_wait_without_producers
-pid=$(perfetto --txt -c config.txt -o background.pftrace --background-wait 2>"$use.err") || say "exit code $?"
-said "$use.err"
+start_background --txt -c config.txt -o background.pftrace --background-wait
 kill -TERM "$pid"
 until_true has_no_session
 
 begin background_wait_with_bad_config
-pid=$(perfetto --txt -c - -o background.pftrace --background-wait 2>"$use.err" <<<'duration_ms: 1000') || say "exit code $?"
-said "$use.err"
+start_background --txt -c - -o background.pftrace --background-wait <<<'duration_ms: 1000'
 
 begin notify_fd
 start_producer
@@ -430,4 +434,8 @@ use=same_name
 kill -INT "$command"
 ended
 
-echo "used"
+uses=("$results"/*)
+if ((${#uses[@]} != 55)); then
+    echo "there are ${#uses[@]} results instead of 55; correct the number in the scripts and CONTRIBUTING.md" >&2
+    exit 1
+fi

@@ -55,13 +55,15 @@ if command -v systemd-analyze >/dev/null; then
     installed() { sed "s#^ExecStart=[^ ]*#ExecStart=$binaries/tracezero#" "$1" >"$2"; }
     installed "$units/tracezero-daemon.service" "$folder/machine/tracezero-daemon.service"
     installed "$units/user/tracezero-daemon.service" "$folder/user/tracezero-daemon.service"
+    status=0
     {
-        systemd-analyze --man=no verify "$folder/machine/tracezero-daemon.service"
-        XDG_RUNTIME_DIR=$folder systemd-analyze --user --man=no verify "$folder/user/tracezero-daemon.service"
-    } >"$folder/faults" 2>&1 || true
+        systemd-analyze --man=no verify "$folder/machine/tracezero-daemon.service" || status=$?
+        XDG_RUNTIME_DIR=$folder systemd-analyze --user --man=no verify "$folder/user/tracezero-daemon.service" || status=$?
+    } >"$folder/faults" 2>&1
     # An unknown key is a warning, with status 0.
-    if [ -s "$folder/faults" ]; then
+    if ((status != 0)) || [ -s "$folder/faults" ]; then
         cat "$folder/faults" >&2
+        echo "systemd-analyze has found faults; its status is $status" >&2
         exit 1
     fi
     systemd-sysusers --root="$folder/root" "$PWD/$units/tracezero.sysusers.conf"
