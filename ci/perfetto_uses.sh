@@ -256,14 +256,18 @@ trace detached.pftrace
 run --is_detached=key
 end_producer
 
-is_not_detached() { ! perfetto --is_detached=key; }
+# `--is_detached` attaches the session for a moment. A command that attaches it meanwhile fails.
+is_attached() {
+    kill -0 "$command" || start --attach=key
+    ! perfetto --is_detached=key
+}
 begin detach_and_attach
 start_producer
 run --txt -c - --detach=key -o detached.pftrace <<<"$config write_into_file: true file_write_period_ms: 100"
 start --attach=key
 until_true producer_is_done
 # A signal before it has attached would make it wait for ever.
-until_true is_not_detached
+until_true is_attached
 kill -INT "$command"
 ended
 trace detached.pftrace
