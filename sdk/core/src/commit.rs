@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::ids::{BufferId, ChunkId, WriterId};
+use crate::shm::ChunkPlace;
 
 /// A commit: complete chunks and patches. The service first takes all chunks, then applies all
 /// patches.
@@ -38,6 +39,19 @@ pub struct ChunkToMove {
     pub target_buffer: BufferId,
     /// The size of the chunk's payload in bytes. A service in another process does not get it.
     pub payload_bytes: u32,
+}
+
+impl ChunkToMove {
+    /// Returns the chunk at `place`, with a `payload_bytes` of 0.
+    #[must_use]
+    pub fn new(place: ChunkPlace, target_buffer: BufferId) -> Self {
+        Self {
+            page_index: place.page_index,
+            chunk_index: place.chunk_index,
+            target_buffer,
+            payload_bytes: 0,
+        }
+    }
 }
 
 /// Patches for one chunk, which the service applies to its copy.

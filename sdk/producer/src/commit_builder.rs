@@ -27,10 +27,8 @@ impl CommitBuilder {
         payload_bytes: u32,
     ) {
         self.request.chunks_to_move.push(ChunkToMove {
-            page_index: place.page_index,
-            chunk_index: place.chunk_index,
-            target_buffer,
             payload_bytes,
+            ..ChunkToMove::new(place, target_buffer)
         });
     }
 

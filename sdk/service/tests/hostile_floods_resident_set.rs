@@ -104,12 +104,7 @@ impl Connection {
         chunk.append_packet(fragment);
         let place = chunk.complete();
         self.endpoint.commit(&CommitRequest {
-            chunks_to_move: vec![ChunkToMove {
-                page_index: place.page_index,
-                chunk_index: place.chunk_index,
-                target_buffer,
-                payload_bytes: 0,
-            }],
+            chunks_to_move: vec![ChunkToMove::new(place, target_buffer)],
             chunks_to_patch: Vec::new(),
         });
     }

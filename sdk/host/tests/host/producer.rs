@@ -270,12 +270,9 @@ fn completed(mut chunk: WritableChunk, packet: &[u8]) -> ChunkPlace {
 
 /// Encodes the commit of chunks.
 pub fn moved(places: &[ChunkPlace], target_buffer: BufferId) -> Vec<u8> {
-    let chunks = places.iter().map(|place| ChunkToMove {
-        page_index: place.page_index,
-        chunk_index: place.chunk_index,
-        target_buffer,
-        payload_bytes: 0,
-    });
+    let chunks = places
+        .iter()
+        .map(|place| ChunkToMove::new(*place, target_buffer));
     let mut args = Vec::new();
     commit_moves(&Vec::from_iter(chunks), |part| args.extend_from_slice(part));
     args

@@ -8,16 +8,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::harness::{World, write};
-use crate::trace_buffer::ClientIdentity;
-use crate::{CloneSource, ConnectRequest, Recording, SequenceAccount};
+use super::manual_producer::pages_of_memory;
+use crate::{CloneSource, ProducerEndpoint, Recording, SequenceAccount};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_config::LocalChoices;
 use tracezero_core::coordination::{
-    BufferExhaustedPolicy, DataSourceDescriptor, DataSourceSetup, FlushFlags, PacketCounts,
-    Producer, ServiceControl as _, WriterTotals,
+    BufferExhaustedPolicy, DataSourceSetup, FlushFlags, PacketCounts, Producer, WriterTotals,
 };
 use tracezero_core::ids::{FlushId, InstanceId, WriterId};
-use tracezero_core::shm::{Geometry, shared_memory};
+use tracezero_core::shm::shared_memory;
 
 const SOURCE: &str = "numbers";
 
@@ -223,6 +222,13 @@ struct Asked {
     writers: Mutex<Vec<WriterTotals>>,
 }
 
+impl Asked {
+    fn connect(asked: &Arc<Self>, world: &World) -> ProducerEndpoint {
+        let (_, memory) = shared_memory(pages_of_memory(1)).unwrap();
+        world.connect(Arc::clone(asked) as _, SOURCE, memory)
+    }
+}
+
 impl Producer for Asked {
     fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) -> bool {
         true
@@ -245,23 +251,7 @@ fn statistics_ask_each_producer_once_for_its_writers() {
     const WRITERS_EACH: usize = 50;
     let world = World::new();
     let asked = Arc::new(Asked::default());
-    let (_memory, memory) = shared_memory(Geometry::new(4096, 4096).unwrap()).unwrap();
-    let client = ClientIdentity::default();
-    let endpoint = world.service.connect_producer(ConnectRequest::new(
-        "p",
-        client,
-        memory,
-        Arc::clone(&asked) as _,
-    ));
-    let registered = endpoint
-        .as_ref()
-        .unwrap()
-        .register_data_source(DataSourceDescriptor {
-            name: SOURCE.to_owned(),
-            needs_no_flush: true,
-            ..DataSourceDescriptor::default()
-        });
-    assert_eq!(registered, Ok(()));
+    let endpoint = Asked::connect(&asked, &world);
     let all_buffers = (0..BUFFERS).fold(TraceConfig::empty(), |config, index| {
         config
             .add_buffer(BufferConfig::ring(4))
@@ -320,16 +310,7 @@ fn buffers_keep_counts_of_65536_writers_that_are_gone() {
     };
     *asked.writers.lock() = vec![totals; MAX / 2 + 1];
     for _ in 0..2 {
-        let (_memory, memory) = shared_memory(Geometry::new(4096, 4096).unwrap()).unwrap();
-        let client = ClientIdentity::default();
-        let request = ConnectRequest::new("p", client, memory, Arc::clone(&asked) as _);
-        let endpoint = world.service.connect_producer(request).unwrap();
-        let registered = endpoint.register_data_source(DataSourceDescriptor {
-            name: SOURCE.to_owned(),
-            needs_no_flush: true,
-            ..DataSourceDescriptor::default()
-        });
-        assert_eq!(registered, Ok(()));
+        drop(Asked::connect(&asked, &world));
     }
     assert_eq!(
         world.service.buffers(session.id)[0].gone_writers().len(),

@@ -9,13 +9,13 @@ use protozero::HeapBuffered;
 
 use crate::trace_buffer::ClientIdentity;
 use crate::{
-    CloneRequest, CloneSource, ConnectRequest, Environment, FlushOutcome, LentMemory, LimitReached,
-    Limits, ProducerEndpoint, ReceivedTrigger, Recording, Service, SessionError, SessionOwner,
+    CloneRequest, CloneSource, ConnectRequest, Environment, FlushOutcome, LimitReached, Limits,
+    ProducerEndpoint, ReceivedTrigger, Recording, Service, SessionError, SessionOwner,
     SessionRequest, State, TraceOutput, TraceStats,
 };
 use tracezero::TraceConfig;
 use tracezero_config::{ConfigError, LocalChoices};
-use tracezero_core::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
+use tracezero_core::commit::ServiceEndpoint;
 use tracezero_core::coordination::{
     BufferExhaustedPolicy, DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer,
     ServiceControl, WriterTotals,
@@ -26,7 +26,7 @@ use tracezero_core::protos::tracing_service_event::EventType;
 use tracezero_core::protos::{
     TraceDecoder, TracePacket, TracePacketDecoder, TracingServiceEventDecoder,
 };
-use tracezero_core::shm::{ChunkPlace, Geometry, PageLayout, shared_memory};
+use tracezero_core::shm::{Geometry, PageLayout, shared_memory};
 use tracezero_producer::{Arbiter, ArbiterConfig, TraceWriter};
 
 /// The time of the trace clock at which each test begins, in milliseconds.
@@ -206,27 +206,6 @@ impl World {
             endpoint,
             calls,
         })
-    }
-
-    /// Connects a producer that ignores all calls, and registers its data source. The test writes to
-    /// the memory itself.
-    pub(super) fn manual_producer(
-        &self,
-        data_source: &str,
-        memory: impl Into<LentMemory>,
-    ) -> ProducerEndpoint {
-        let client = ClientIdentity::default();
-        let producer = Arc::new(IgnoringProducer);
-        let endpoint = (self.service)
-            .connect_producer(ConnectRequest::new("by hand", client, memory, producer));
-        let endpoint = endpoint.expect("it is taken in");
-        let registered = endpoint.register_data_source(DataSourceDescriptor {
-            name: data_source.to_owned(),
-            needs_no_flush: true,
-            ..DataSourceDescriptor::default()
-        });
-        registered.unwrap();
-        endpoint
     }
 
     /// Starts a session of user 0.
@@ -483,38 +462,12 @@ impl TestProducer {
     }
 }
 
-/// A producer that ignores all calls.
-struct IgnoringProducer;
-
-impl Producer for IgnoringProducer {
-    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) -> bool {
-        true
-    }
-    fn start_data_source(&self, _: InstanceId) {}
-    fn stop_data_source(&self, _: InstanceId) {}
-    fn flush(&self, _: FlushId, _: &[InstanceId], _: FlushFlags) {}
-    fn clear_incremental_state(&self, _: &[InstanceId]) {}
-}
-
 /// Writes a packet with this text.
 pub(super) fn write(writer: &mut TraceWriter, text: &str) {
     writer.trace_packet(|packet| {
         packet.for_testing(|event| {
             event.set_str(text);
         });
-    });
-}
-
-/// Commits a chunk.
-pub(super) fn commit(endpoint: &ProducerEndpoint, place: ChunkPlace, target_buffer: BufferId) {
-    endpoint.commit(&CommitRequest {
-        chunks_to_move: vec![ChunkToMove {
-            page_index: place.page_index,
-            chunk_index: place.chunk_index,
-            target_buffer,
-            payload_bytes: 0,
-        }],
-        chunks_to_patch: Vec::new(),
     });
 }
 
@@ -580,11 +533,15 @@ impl SessionOwner for OwnerCalls {
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        self.0 % bound
+        self.0
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
     }
 
     /// Returns an index below `len`; `None` if there is none.

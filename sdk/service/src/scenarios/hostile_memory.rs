@@ -3,24 +3,20 @@
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
-use tracezero_core::commit::ServiceEndpoint;
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
-use tracezero_core::shm::{
-    ChunkFlags, ChunkPlace, ForeignMemory, Geometry, NewChunk, PageLayout, ProducerMemory, SharedFd,
-};
+use tracezero_core::shm::{ChunkPlace, ForeignMemory, PageLayout, ProducerMemory, SharedFd};
 
-use crate::{ProducerEndpoint, VIOLATIONS_MAX};
+use crate::VIOLATIONS_MAX;
 
-use super::harness::{World, commit, packet, write};
+use super::harness::{Random, World, packet, write};
+use super::manual_producer::{ManualProducer, PAGE_BYTES, header, pages_of_memory};
 
 const PAGES: u32 = 16;
-const PAGE_BYTES: u32 = 4096;
 
 fn config(data_source: &str) -> TraceConfig {
     TraceConfig::empty()
@@ -30,23 +26,20 @@ fn config(data_source: &str) -> TraceConfig {
 
 /// A producer whose memory is another process's, as far as the service knows.
 struct ForeignProducer {
-    endpoint: ProducerEndpoint,
+    manual: ManualProducer,
     /// The memory as a file: writing to it changes the memory.
     file: File,
-    memory: ProducerMemory,
 }
 
 impl ForeignProducer {
     fn connect(world: &World) -> Self {
-        let geometry = Geometry::new((PAGES * PAGE_BYTES) as usize, PAGE_BYTES as usize).unwrap();
-        let (foreign, shared) = ForeignMemory::create(geometry).unwrap();
-        let endpoint = world.manual_producer("foreign", foreign);
+        let (foreign, shared) = ForeignMemory::create(pages_of_memory(PAGES)).unwrap();
         let sent = shared.as_fd().try_clone_to_owned().unwrap();
         let attached = SharedFd::attach(sent, PAGE_BYTES as usize).unwrap();
+        let memory = ProducerMemory::attach(&attached).unwrap();
         Self {
-            endpoint,
+            manual: world.manual_producer_with("foreign", memory, foreign),
             file: shared.as_fd().try_clone_to_owned().unwrap().into(),
-            memory: ProducerMemory::attach(&attached).unwrap(),
         }
     }
 
@@ -55,36 +48,19 @@ impl ForeignProducer {
             page_index,
             chunk_index,
         };
-        commit(&self.endpoint, place, target_buffer);
+        self.manual.commit(place, target_buffer);
     }
 
     /// Writes a packet into a chunk, as an honest producer does, and commits it.
     fn write(&self, chunk_id: u32, text: &str, target_buffer: BufferId) {
-        let header = NewChunk {
-            writer_id: WriterId(1),
-            chunk_id: ChunkId(chunk_id),
-            flags: ChunkFlags::NONE,
-        };
-        let chunk = self.memory.acquire_for_writing(0, PageLayout::Two, header);
-        let mut chunk = chunk.unwrap();
+        let header = header(WriterId(1), ChunkId(chunk_id));
+        let mut chunk = self.manual.chunk(0, PageLayout::Two, header);
         chunk.append_packet(&packet(text));
-        commit(&self.endpoint, chunk.complete(), target_buffer);
-    }
-}
-
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+        self.manual.commit(chunk.complete(), target_buffer);
     }
 
-    fn below(&mut self, limit: u32) -> u32 {
-        (self.next() % u64::from(limit)) as u32
+    fn violations(&self) -> u64 {
+        self.manual.endpoint.violations()
     }
 }
 
@@ -94,30 +70,19 @@ fn packets_of_foreign_memory_are_in_the_trace() {
     let producer = ForeignProducer::connect(&world);
     let session = world.session(config("foreign"));
     let target = world.service.buffers(session.id)[0].id;
-    let register = |id| {
-        producer
-            .endpoint
-            .register_writer(id, target, &Arc::default());
-    };
-    register(WriterId(1));
-    register(WriterId(2));
+    for id in [1, 2] {
+        producer.manual.register_writer(WriterId(id), target);
+    }
     for (chunk_id, text) in (0..).zip(["1", "2", "3"]) {
         producer.write(chunk_id, text, target);
     }
-    let header = NewChunk {
-        writer_id: WriterId(2),
-        chunk_id: ChunkId(0),
-        flags: ChunkFlags::NONE,
-    };
-    let chunk = producer
-        .memory
-        .acquire_for_writing(1, PageLayout::One, header);
-    let mut chunk = chunk.unwrap();
+    let header = header(WriterId(2), ChunkId(0));
+    let mut chunk = producer.manual.chunk(1, PageLayout::One, header);
     chunk.append_packet(&packet("scraped"));
     chunk.publish_finished();
     session.disable();
     assert_eq!(session.read().texts(), ["1", "2", "3", "scraped"]);
-    assert_eq!(producer.endpoint.violations(), 0);
+    assert_eq!(producer.violations(), 0);
 }
 
 #[test]
@@ -131,7 +96,7 @@ fn nothing_is_taken_of_a_producer_after_64_violations() {
     }
     producer.write(0, "taken", target);
     producer.commit(0, 14, target);
-    assert_eq!(producer.endpoint.violations(), VIOLATIONS_MAX);
+    assert_eq!(producer.violations(), VIOLATIONS_MAX);
     producer.write(1, "not taken", target);
     assert_eq!(session.stats().chunks_discarded, 1);
     session.disable();
@@ -146,17 +111,18 @@ fn attack_time() -> Duration {
 
 /// Writes to page words and everything else of the memory.
 fn scribble(file: &File, random: &mut Random) {
-    let page = u64::from(random.below(PAGES) * PAGE_BYTES);
+    let page = random.below(PAGES.into()) * u64::from(PAGE_BYTES);
     // Mostly page words and headers of chunks, which have the most effect.
     let offset = match random.below(4) {
         0 | 1 => 0,
-        2 => u64::from(random.below(64)),
-        _ => u64::from(random.below(PAGE_BYTES - 8)),
+        2 => random.below(64),
+        _ => random.below(u64::from(PAGE_BYTES) - 8),
     };
+    let layout = |random: &mut Random| (1 + random.below(7) as u32) << 28;
     let word = match random.below(3) {
         // All chunks of a page complete, in one of the layouts.
-        0 => (1 + random.below(7)) << 28 | 0x0fff_ffff,
-        1 => (1 + random.below(7)) << 28 | random.next() as u32 & 0x0fff_ffff,
+        0 => layout(random) | 0x0fff_ffff,
+        1 => layout(random) | random.next() as u32 & 0x0fff_ffff,
         _ => random.next() as u32,
     };
     file.write_all_at(&word.to_ne_bytes(), page + offset)
@@ -185,8 +151,7 @@ fn memory_that_changes_all_the_time_harms_nobody_else() {
                 let hostile = ForeignProducer::connect(&world);
                 for id in 1..20 {
                     let target = [own_target, victims_target][usize::from(id % 2)];
-                    let endpoint = &hostile.endpoint;
-                    endpoint.register_writer(WriterId(id), target, &Arc::default());
+                    hostile.manual.register_writer(WriterId(id), target);
                 }
                 let is_expelled = AtomicBool::new(false);
                 thread::scope(|scope| {
@@ -199,10 +164,10 @@ fn memory_that_changes_all_the_time_harms_nobody_else() {
                             }
                         });
                     }
-                    while hostile.endpoint.violations() < VIOLATIONS_MAX {
-                        let (page, chunk) = (random.below(PAGES + 1), random.below(16) as u8);
+                    while hostile.violations() < VIOLATIONS_MAX {
+                        let (page, chunk) = (random.below(u64::from(PAGES) + 1), random.below(16));
                         let target = [own_target, victims_target][random.below(2) as usize];
-                        hostile.commit(page, chunk, target);
+                        hostile.commit(page as u32, chunk as u8, target);
                         commits.fetch_add(1, Ordering::Relaxed);
                         if random.below(8) == 0 {
                             own.flush(0);

@@ -6,20 +6,15 @@ use std::collections::BTreeSet;
 
 use protozero::append_varint;
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
-use tracezero_core::commit::{ChunkToPatch, CommitRequest, Patch, ServiceEndpoint};
+use tracezero_core::commit::Patch;
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::protos::TracePacket;
 use tracezero_core::protos::trace_packet::Data;
-use tracezero_core::shm::{
-    ChunkFlags, Geometry, NewChunk, PageLayout, ProducerMemory, shared_memory,
-};
+use tracezero_core::shm::{ChunkFlags, NewChunk, PageLayout};
 use tracezero_producer::TraceWriter;
 
-use crate::ProducerEndpoint;
-
-use super::harness::{
-    ReadTrace, TestProducer, TestSession, World, commit, packet as text_packet, write,
-};
+use super::harness::{ReadTrace, TestProducer, TestSession, World, packet as text_packet, write};
+use super::manual_producer::{ManualProducer, header};
 
 const HOSTILE: &str = "hostile";
 const HONEST: &str = "honest";
@@ -31,18 +26,14 @@ const WRITER: WriterId = WriterId(1);
 /// A producer that writes its chunks itself. Its only writer has the id that the honest producer's
 /// writer has, too.
 struct Hostile {
-    memory: ProducerMemory,
-    endpoint: ProducerEndpoint,
+    producer: ManualProducer,
     next_chunk: Cell<u32>,
 }
 
 impl Hostile {
     fn connect(world: &World) -> Self {
-        let geometry = Geometry::new(4096, 4096).unwrap();
-        let (memory, service_memory) = shared_memory(geometry).unwrap();
         Self {
-            memory,
-            endpoint: world.manual_producer(HOSTILE, service_memory),
+            producer: world.manual_producer(HOSTILE, 1),
             next_chunk: Cell::new(0),
         }
     }
@@ -52,17 +43,16 @@ impl Hostile {
         let chunk_id = ChunkId(self.next_chunk.get());
         self.next_chunk.set(chunk_id.0 + 1);
         let header = NewChunk {
-            writer_id: WRITER,
-            chunk_id,
             flags,
+            ..header(WRITER, chunk_id)
         };
         let layout = match fragments.iter().all(|fragment| fragment.len() < 2) {
             true => PageLayout::Fourteen,
             false => PageLayout::One,
         };
-        let mut chunk = self.memory.acquire_for_writing(0, layout, header).unwrap();
+        let mut chunk = self.producer.chunk(0, layout, header);
         fragments.iter().for_each(|it| chunk.append_packet(it));
-        commit(&self.endpoint, chunk.complete(), target);
+        self.producer.commit(chunk.complete(), target);
         chunk_id
     }
 
@@ -81,16 +71,8 @@ impl Hostile {
     const BESIDE: usize = 4;
 
     fn patch(&self, target_buffer: BufferId, chunk_id: ChunkId, patches: &[Patch]) {
-        self.endpoint.commit(&CommitRequest {
-            chunks_to_move: Vec::new(),
-            chunks_to_patch: vec![ChunkToPatch {
-                writer_id: WRITER,
-                chunk_id,
-                target_buffer,
-                patches: patches.to_vec(),
-                has_more_patches: false,
-            }],
-        });
+        self.producer
+            .patch(WRITER, chunk_id, target_buffer, patches.to_vec());
     }
 }
 

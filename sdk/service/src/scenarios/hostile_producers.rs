@@ -4,17 +4,15 @@
 use std::sync::Arc;
 
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
-use tracezero_core::commit::{ChunkToPatch, CommitRequest, Patch, ServiceEndpoint};
+use tracezero_core::commit::Patch;
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
-use tracezero_core::shm::{
-    CHUNKS_PER_PAGE_MAX, ChunkFlags, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk,
-    shared_memory,
-};
+use tracezero_core::shm::{CHUNKS_PER_PAGE_MAX, PageLayout, WritableChunk};
 
-use crate::{CentralBuffer, ProducerEndpoint, SessionOwner, SessionRequest};
+use crate::{CentralBuffer, SessionOwner, SessionRequest};
 
 use super::floods::flood_size;
-use super::harness::{TestProducer, TestSession, World, commit, packet, recording, write};
+use super::harness::{TestProducer, TestSession, World, packet, recording, write};
+use super::manual_producer::{ManualProducer, header};
 
 /// All ids that a buffer can have.
 fn all_ids() -> impl Iterator<Item = BufferId> {
@@ -53,55 +51,36 @@ impl Victim {
     }
 }
 
-struct Hostile {
-    memory: ProducerMemory,
-    endpoint: ProducerEndpoint,
+const HOSTILE: &str = "hostile";
+
+/// Connects a hostile producer with memory of so many pages.
+fn connect(world: &World, pages: u32) -> ManualProducer {
+    world.manual_producer(HOSTILE, pages)
 }
 
-impl Hostile {
-    const DATA_SOURCE: &str = "hostile";
+/// Begins a chunk that has a finished packet. `number` is that of the chunk in the memory.
+fn chunk(hostile: &ManualProducer, number: u32, writer_id: WriterId) -> WritableChunk {
+    let page_index = number / u32::from(CHUNKS_PER_PAGE_MAX);
+    let header = header(writer_id, ChunkId(0));
+    let mut chunk = hostile.chunk(page_index, PageLayout::Fourteen, header);
+    chunk.append_packet(&packet("hostile"));
+    chunk.publish_finished();
+    chunk
+}
 
-    /// Connects a producer with memory of this many pages.
-    fn connect(world: &World, pages: usize) -> Self {
-        let geometry = Geometry::new(pages * 4096, 4096).unwrap();
-        let (memory, service_memory) = shared_memory(geometry).unwrap();
-        let endpoint = world.manual_producer(Self::DATA_SOURCE, service_memory);
-        Self { memory, endpoint }
-    }
-
-    fn register_writer(&self, writer_id: WriterId, target_buffer: BufferId) {
-        self.endpoint
-            .register_writer(writer_id, target_buffer, &Arc::default());
-    }
-
-    /// Begins a chunk that has a finished packet. `number` is that of the chunk in the memory.
-    fn chunk(&self, number: u32, writer_id: WriterId) -> WritableChunk {
-        let header = NewChunk {
-            writer_id,
-            chunk_id: ChunkId(0),
-            flags: ChunkFlags::NONE,
-        };
-        let page_index = number / u32::from(CHUNKS_PER_PAGE_MAX);
-        let layout = PageLayout::Fourteen;
-        let chunk = self.memory.acquire_for_writing(page_index, layout, header);
-        let mut chunk = chunk.unwrap();
-        chunk.append_packet(&packet("hostile"));
-        chunk.publish_finished();
-        chunk
-    }
-
-    fn commit(&self, chunk: WritableChunk, target_buffer: BufferId) {
-        commit(&self.endpoint, chunk.complete(), target_buffer);
-    }
+/// Commits a chunk with a packet.
+fn commit(hostile: &ManualProducer, writer_id: WriterId, target_buffer: BufferId) {
+    let place = chunk(hostile, 0, writer_id).complete();
+    hostile.commit(place, target_buffer);
 }
 
 #[test]
 fn commits_to_foreign_buffers_are_refused() {
     let world = World::new();
     let victim = Victim::new(&world);
-    let hostile = Hostile::connect(&world, 1);
+    let hostile = connect(&world, 1);
     for target in all_ids() {
-        hostile.commit(hostile.chunk(0, WriterId(1)), target);
+        commit(&hostile, WriterId(1), target);
     }
     assert_eq!(victim.session.stats().chunks_discarded, u64::from(u16::MAX));
     victim.assert_untouched();
@@ -111,21 +90,13 @@ fn commits_to_foreign_buffers_are_refused() {
 fn patches_for_foreign_buffers_are_refused() {
     let world = World::new();
     let victim = Victim::new(&world);
-    let hostile = Hostile::connect(&world, 1);
+    let hostile = connect(&world, 1);
     for target_buffer in all_ids() {
-        hostile.endpoint.commit(&CommitRequest {
-            chunks_to_move: Vec::new(),
-            chunks_to_patch: vec![ChunkToPatch {
-                writer_id: WriterId(1),
-                chunk_id: ChunkId(0),
-                target_buffer,
-                patches: vec![Patch {
-                    offset_bytes: 0,
-                    data: [0x80, 0x80, 0x80, 0],
-                }],
-                has_more_patches: false,
-            }],
-        });
+        let patch = Patch {
+            offset_bytes: 0,
+            data: [0x80, 0x80, 0x80, 0],
+        };
+        hostile.patch(WriterId(1), ChunkId(0), target_buffer, vec![patch]);
     }
     let stats = victim.session.stats();
     assert_eq!(stats.patches_discarded, u64::from(u16::MAX));
@@ -136,9 +107,9 @@ fn patches_for_foreign_buffers_are_refused() {
 fn flushes_scrape_nothing_into_foreign_buffers() {
     let world = World::new();
     let victim = Victim::new(&world);
-    let hostile = Hostile::connect(&world, 1);
-    let own = world.session(config(Hostile::DATA_SOURCE));
-    let chunk = hostile.chunk(0, WriterId(1));
+    let hostile = connect(&world, 1);
+    let own = world.session(config(HOSTILE));
+    let chunk = chunk(&hostile, 0, WriterId(1));
     for target in all_ids() {
         hostile.register_writer(WriterId(1), target);
         own.flush(0);
@@ -153,12 +124,12 @@ fn flushes_scrape_nothing_into_foreign_buffers() {
 #[test]
 fn ends_of_sessions_scrape_nothing_into_foreign_buffers() {
     let world = World::new();
-    let hostile = Hostile::connect(&world, 1);
-    let own = world.session(config(Hostile::DATA_SOURCE));
+    let hostile = connect(&world, 1);
+    let own = world.session(config(HOSTILE));
     let victim = Victim::new(&world);
     let target = victim.producer.setup("honest").1.target_buffer;
     hostile.register_writer(WriterId(1), target);
-    let chunk = hostile.chunk(0, WriterId(1));
+    let chunk = chunk(&hostile, 0, WriterId(1));
     own.disable();
     assert!(own.read().texts().is_empty());
     victim.assert_untouched();
@@ -171,17 +142,17 @@ fn disconnecting_scrapes_nothing_into_foreign_buffers() {
     const WRITERS: u16 = 16_384;
     let world = World::new();
     let victim = Victim::new(&world);
-    let own = world.session(config(Hostile::DATA_SOURCE));
+    let own = world.session(config(HOSTILE));
     let ids: Vec<_> = all_ids().collect();
     for ids in ids.chunks(WRITERS.into()) {
-        let pages = ids.len().div_ceil(CHUNKS_PER_PAGE_MAX.into());
-        let hostile = Hostile::connect(&world, pages);
+        let pages = ids.len().div_ceil(CHUNKS_PER_PAGE_MAX.into()) as u32;
+        let hostile = connect(&world, pages);
         let chunks: Vec<_> = (0..)
             .zip(ids)
             .map(|(number, target)| {
                 let writer_id = WriterId(number + 1);
                 hostile.register_writer(writer_id, *target);
-                hostile.chunk(number.into(), writer_id)
+                chunk(&hostile, number.into(), writer_id)
             })
             .collect();
         drop(hostile.endpoint);
@@ -195,18 +166,18 @@ fn disconnecting_scrapes_nothing_into_foreign_buffers() {
 #[test]
 fn writers_commit_to_the_buffer_that_they_are_registered_for() {
     let world = World::new();
-    let hostile = Hostile::connect(&world, 1);
-    let two_buffers = config(Hostile::DATA_SOURCE)
+    let hostile = connect(&world, 1);
+    let two_buffers = config(HOSTILE)
         .add_buffer(BufferConfig::ring(4096))
-        .add_data_source(DataSourceConfig::new(Hostile::DATA_SOURCE).target_index(1));
+        .add_data_source(DataSourceConfig::new(HOSTILE).target_index(1));
     let own = world.session(two_buffers);
     let [first, second] = &world.service.buffers(own.id)[..] else {
         panic!("two buffers");
     };
     hostile.register_writer(WriterId(1), first.id);
-    hostile.commit(hostile.chunk(0, WriterId(1)), second.id);
+    commit(&hostile, WriterId(1), second.id);
     assert_eq!(own.stats().chunks_discarded, 1);
-    hostile.commit(hostile.chunk(0, WriterId(1)), first.id);
+    commit(&hostile, WriterId(1), first.id);
     assert_eq!(own.stats().chunks_discarded, 1);
     own.disable();
     assert_eq!(own.read().texts(), ["hostile"]);
@@ -215,12 +186,12 @@ fn writers_commit_to_the_buffer_that_they_are_registered_for() {
 #[test]
 fn writers_have_ids_from_1_to_32767() {
     let world = World::new();
-    let hostile = Hostile::connect(&world, 1);
-    let own = world.session(config(Hostile::DATA_SOURCE));
+    let hostile = connect(&world, 1);
+    let own = world.session(config(HOSTILE));
     let target = world.service.buffers(own.id)[0].id;
     for (id, refused) in [(0, 1), (1, 1), (0x7fff, 1), (0x8000, 2), (0xffff, 3)] {
         hostile.register_writer(WriterId(id), target);
-        hostile.commit(hostile.chunk(0, WriterId(id)), target);
+        commit(&hostile, WriterId(id), target);
         assert_eq!(own.stats().chunks_discarded, refused, "{id}");
     }
     own.disable();
@@ -234,7 +205,7 @@ fn many_connections_do_not_end_the_service() {
     let world = World::new();
     let victim = Victim::new(&world);
     for _ in 0..CONNECTIONS {
-        drop(Hostile::connect(&world, 1));
+        drop(connect(&world, 1));
     }
     let late = world.producer("late");
     late.register("late");
@@ -259,16 +230,16 @@ fn too_many_writers_are_refused_and_others_go_on() {
     let both = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(16 * 1024))
         .add_data_source(DataSourceConfig::new("honest"))
-        .add_data_source(DataSourceConfig::new(Hostile::DATA_SOURCE));
+        .add_data_source(DataSourceConfig::new(HOSTILE));
     let session = world.session(both);
     let mut writer = honest.writer("honest");
     write(&mut writer, "first");
     session.flush(0);
     let target = world.service.buffers(session.id)[0].id;
     for _ in 0..CONNECTIONS {
-        let hostile = Hostile::connect(&world, 1);
+        let hostile = connect(&world, 1);
         for id in 1..=WRITER_IDS {
-            hostile.commit(hostile.chunk(0, WriterId(id)), target);
+            commit(&hostile, WriterId(id), target);
         }
     }
     write(&mut writer, "last");
@@ -297,19 +268,19 @@ fn each_of_128_buffers_limits_its_writers() {
     let config = (0..BUFFERS).fold(TraceConfig::empty(), |config, index| {
         config
             .add_buffer(BufferConfig::ring(64))
-            .add_data_source(DataSourceConfig::new(Hostile::DATA_SOURCE).target_index(index))
+            .add_data_source(DataSourceConfig::new(HOSTILE).target_index(index))
     });
     let own = world.session(config);
     let targets = world.service.buffers(own.id);
     for _ in 0..CONNECTIONS {
-        let hostile = Hostile::connect(&world, 1);
+        let hostile = connect(&world, 1);
         for id in 1..=WRITER_IDS {
             for target in &targets[..attacked] {
-                hostile.commit(hostile.chunk(0, WriterId(id)), target.id);
+                commit(&hostile, WriterId(id), target.id);
             }
         }
         for target in &targets[attacked..] {
-            hostile.commit(hostile.chunk(0, WriterId(1)), target.id);
+            commit(&hostile, WriterId(1), target.id);
         }
     }
     let refused = CONNECTIONS * u64::from(WRITER_IDS) - SEQUENCES_MAX;
@@ -338,7 +309,7 @@ fn writers_that_are_gone_are_not_told_of_losses() {
     impl SessionOwner for Owner {}
     let world = World::new();
     let session = world.service.enable(SessionRequest {
-        recording: Arc::new(recording(&config(Hostile::DATA_SOURCE)).unwrap()),
+        recording: Arc::new(recording(&config(HOSTILE)).unwrap()),
         uid: 0,
         owner: Arc::new(Owner),
         writes_into_file: true,
@@ -347,7 +318,7 @@ fn writers_that_are_gone_are_not_told_of_losses() {
     });
     let buffer = Arc::clone(&world.service.buffers(session.unwrap())[0]);
     for _ in 0..3 {
-        let hostile = Hostile::connect(&world, 1);
+        let hostile = connect(&world, 1);
         (1..=100).for_each(|id| hostile.register_writer(WriterId(id), buffer.id));
         assert_eq!(buffer.told_writers(), 100);
         // Registered again, for a buffer that does not exist.

@@ -5,6 +5,7 @@
 //! Time advances only when a test advances it, and everything happens on the test's own thread.
 
 mod harness;
+mod manual_producer; // producers whose chunks the test writes
 mod trace_file; // a file for traces
 
 mod life_cycle; // sessions from setup to end

@@ -5,17 +5,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use support::wait_until;
 
-use crate::{FlushOutcome, ProducerEndpoint, State};
+use crate::{FlushOutcome, State};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
-use tracezero_core::commit::ServiceEndpoint;
 use tracezero_core::coordination::FlushFlags;
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
-use tracezero_core::shm::{
-    ChunkFlags, ChunkPlace, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk,
-    shared_memory,
-};
+use tracezero_core::shm::{ChunkPlace, PageLayout, WritableChunk};
 
-use super::harness::{TestSession, World, commit, packet, write};
+use super::harness::{TestSession, World, packet, write};
+use super::manual_producer::{ManualProducer, header};
 
 fn config() -> TraceConfig {
     TraceConfig::empty()
@@ -87,45 +84,34 @@ fn the_end_of_a_session_takes_what_writers_hold() {
 }
 
 /// A producer that writes chunks by hand, and the session that records it.
-struct ManualProducer {
+struct Recorded {
     session: TestSession,
-    endpoint: ProducerEndpoint,
-    memory: ProducerMemory,
+    producer: ManualProducer,
     target_buffer: BufferId,
 }
 
-impl ManualProducer {
+impl Recorded {
     const WRITER: WriterId = WriterId(1);
 
     fn new(world: &World) -> Self {
-        let geometry = Geometry::new(64 * 1024, 4096).unwrap();
-        let (memory, service_memory) = shared_memory(geometry).unwrap();
-        let endpoint = world.manual_producer("ds", service_memory);
+        let producer = world.manual_producer("ds", 1);
         let session = world.session(config());
         let target_buffer = world.service.buffers(session.id)[0].id;
-        endpoint.register_writer(Self::WRITER, target_buffer, &Arc::default());
+        producer.register_writer(Self::WRITER, target_buffer);
         Self {
             session,
-            endpoint,
-            memory,
+            producer,
             target_buffer,
         }
     }
 
     fn chunk(&self) -> WritableChunk {
-        let header = NewChunk {
-            writer_id: Self::WRITER,
-            chunk_id: ChunkId(0),
-            flags: ChunkFlags::NONE,
-        };
-        let page_index = 0;
-        self.memory
-            .acquire_for_writing(page_index, PageLayout::One, header)
-            .unwrap()
+        let header = header(Self::WRITER, ChunkId(0));
+        self.producer.chunk(0, PageLayout::One, header)
     }
 
     fn commit(&self, place: ChunkPlace) {
-        commit(&self.endpoint, place, self.target_buffer);
+        self.producer.commit(place, self.target_buffer);
     }
 
     /// Returns the texts that can be read after a flush.
@@ -138,37 +124,37 @@ impl ManualProducer {
 
 #[test]
 fn scrape_leaves_out_the_last_counted_packet() {
-    let producer = ManualProducer::new(&World::new());
-    let mut chunk = producer.chunk();
+    let recorded = Recorded::new(&World::new());
+    let mut chunk = recorded.chunk();
     chunk.append_packet(&packet("payload"));
-    assert!(producer.flushed().is_empty());
+    assert!(recorded.flushed().is_empty());
     chunk.publish_finished();
-    assert_eq!(producer.flushed(), ["payload"]);
+    assert_eq!(recorded.flushed(), ["payload"]);
     let place = chunk.complete();
-    assert!(producer.flushed().is_empty());
-    producer.commit(place);
-    assert!(producer.flushed().is_empty());
+    assert!(recorded.flushed().is_empty());
+    recorded.commit(place);
+    assert!(recorded.flushed().is_empty());
 }
 
 #[test]
 fn complete_chunk_is_scraped_once_before_its_commit() {
-    let producer = ManualProducer::new(&World::new());
-    let mut chunk = producer.chunk();
+    let recorded = Recorded::new(&World::new());
+    let mut chunk = recorded.chunk();
     chunk.append_packet(&packet("payload"));
     let place = chunk.complete();
-    assert_eq!(producer.flushed(), ["payload"]);
-    producer.commit(place);
-    assert!(producer.flushed().is_empty());
+    assert_eq!(recorded.flushed(), ["payload"]);
+    recorded.commit(place);
+    assert!(recorded.flushed().is_empty());
 }
 
 #[test]
 fn chunks_of_a_disconnected_producer_are_scraped() {
-    let producer = ManualProducer::new(&World::new());
-    let mut chunk = producer.chunk();
+    let recorded = Recorded::new(&World::new());
+    let mut chunk = recorded.chunk();
     chunk.append_packet(&packet("finished"));
     chunk.append_packet(&packet("not published"));
-    drop(producer.endpoint);
-    assert_eq!(producer.session.read().texts(), ["finished"]);
+    drop(recorded.producer);
+    assert_eq!(recorded.session.read().texts(), ["finished"]);
     drop(chunk);
 }
 

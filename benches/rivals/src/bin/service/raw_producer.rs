@@ -136,12 +136,8 @@ impl RawProducer {
 
     /// Commits a chunk.
     pub fn commit(&mut self, place: ChunkPlace) -> Result<()> {
-        let chunk = ChunkToMove {
-            page_index: place.page_index,
-            chunk_index: place.chunk_index,
-            target_buffer: self.commands.target_buffer.ok_or("no instance is set up")?,
-            payload_bytes: 0,
-        };
+        let target_buffer = self.commands.target_buffer.ok_or("no instance is set up")?;
+        let chunk = ChunkToMove::new(place, target_buffer);
         let mut args = Vec::new();
         commit_moves(&[chunk], |part| args.extend_from_slice(part));
         self.invoke(Method::CommitData, &args, true)?;
