@@ -1,11 +1,10 @@
 //! Consecutive captures leak nothing. In a process of its own, because the test looks at the whole
 //! process.
 
-use std::fs;
 use std::sync::mpsc;
-use std::thread;
+use std::{fs, process, thread};
 
-use support::wait_for;
+use support::{resident_bytes, wait_for};
 use tracezero::testing::capture;
 use tracezero::{InMemorySession, instant, service_state, span};
 
@@ -28,11 +27,6 @@ impl Usage {
 
     fn now() -> Self {
         let entries = |path| fs::read_dir(path).expect("procfs").count();
-        let status = fs::read_to_string("/proc/self/statm").expect("procfs");
-        let pages = status
-            .split(' ')
-            .nth(1)
-            .and_then(|pages| pages.parse().ok());
         Self {
             threads: entries("/proc/self/task"),
             mappings: fs::read_to_string("/proc/self/maps")
@@ -40,7 +34,7 @@ impl Usage {
                 .lines()
                 .count(),
             files: entries("/proc/self/fd"),
-            resident_bytes: pages.map_or(0, |pages: usize| pages * 4096),
+            resident_bytes: resident_bytes(process::id()),
         }
     }
 }

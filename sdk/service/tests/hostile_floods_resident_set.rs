@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protozero::HeapBuffered;
-use support::numbers;
+use support::{numbers, resident_bytes};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode};
 use tracezero_config::LocalChoices;
 use tracezero_core::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
@@ -46,13 +46,6 @@ const LAST_ROUND_MAX_BYTES: usize = 8 * MIB;
 
 /// The number of times that all floods come.
 const ROUNDS: usize = 3;
-
-/// Returns the resident set of this process.
-fn resident_bytes() -> usize {
-    let status = std::fs::read_to_string("/proc/self/statm").expect("procfs");
-    let pages = status.split(' ').nth(1).expect("the resident set");
-    pages.parse::<usize>().expect("a number of pages") * 4096
-}
 
 struct Owner;
 
@@ -203,7 +196,8 @@ fn floods_stay_within_the_budget() {
     let triggers =
         TriggerConfig::new(TriggerMode::CloneSnapshot, day).add_trigger(Trigger::new("go"));
     let (own, target) = session(&service, ring("hostile").triggers(triggers));
-    let before_bytes = resident_bytes();
+    let process = std::process::id();
+    let before_bytes = resident_bytes(process);
     let mut grown_bytes = Vec::new();
     for round in 0..ROUNDS as u64 {
         let header = NewChunk {
@@ -215,7 +209,7 @@ fn floods_stay_within_the_budget() {
         flood(&service, target, round);
         service.read(own, &mut Vec::new());
         assert!(service.stats(own).is_some());
-        grown_bytes.push(resident_bytes().saturating_sub(before_bytes));
+        grown_bytes.push(resident_bytes(process).saturating_sub(before_bytes));
     }
     let most = grown_bytes.iter().copied().max().unwrap_or_default();
     assert!(most <= BUDGET_BYTES, "{grown_bytes:?} of {BUDGET_BYTES}");

@@ -13,6 +13,7 @@ mod folder; // temporary folders
 mod not_run; // tests that cannot run on this machine
 #[cfg(feature = "traces")]
 mod packets; // packets of a trace, decoded
+mod resident; // the memory of processes
 #[cfg(feature = "traces")]
 pub mod trace_buffer; // helpers for tests of trace buffers
 mod waiting; // waiting for other threads and processes
@@ -25,4 +26,5 @@ pub use folder::Folder;
 pub use not_run::not_run;
 #[cfg(feature = "traces")]
 pub use packets::{is_whole, not_started, numbers};
+pub use resident::resident_bytes;
 pub use waiting::{wait_for, wait_until};

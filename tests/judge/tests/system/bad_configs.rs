@@ -170,7 +170,7 @@ fn bad_configs_are_refused_with_their_reasons() {
     for (config, reasons) in bad_configs() {
         check_refused(&machine, &config, reasons);
     }
-    assert!(machine.query().contains("Tracing sessions: 0 "));
+    assert!(machine.has_sessions(0));
 }
 
 /// The number of sessions that one user may have.
@@ -191,16 +191,16 @@ fn a_sixth_session_of_a_user_is_refused() {
     let others: Vec<_> = (1..SESSIONS_OF_USER_MAX)
         .map(|number| machine.record(&number.to_string(), &config))
         .collect();
-    wait_until(|| machine.query().contains("Tracing sessions: 5 "));
+    wait_until(|| machine.has_sessions(5));
     let reasons = [
         "Too many concurrent tracing sesions",
         "5 sessions exist already",
     ];
     check_refused(&machine, &config, reasons);
     first.finish();
-    wait_until(|| machine.query().contains("Tracing sessions: 4 "));
+    wait_until(|| machine.has_sessions(4));
     let another = machine.record("another", &config);
-    wait_until(|| machine.query().contains("Tracing sessions: 5 "));
+    wait_until(|| machine.has_sessions(5));
     another.finish();
     for other in others {
         other.finish();

@@ -31,12 +31,6 @@ fn perfetto_ends(machine: &Machine, args: &[&str], input: &str, code: i32) -> Ve
     output.stdout
 }
 
-fn has_sessions(machine: &Machine, count: usize) -> bool {
-    machine
-        .query()
-        .contains(&format!("Tracing sessions: {count} "))
-}
-
 #[test]
 fn text_and_binary_configs_from_files_and_pipes_record() {
     let Some((machine, mut program)) = with_ticks() else {
@@ -62,7 +56,7 @@ fn text_and_binary_configs_from_files_and_pipes_record() {
         assert!(ticks(&output.stdout) > 0, "{args:?}");
         program.wait_for(IDLE);
     }
-    assert!(has_sessions(&machine, 0));
+    assert!(machine.has_sessions(0));
 }
 
 #[test]
@@ -77,7 +71,7 @@ fn a_command_in_the_background_records_until_its_signal() {
     program.wait_for(RECORDING);
     let pid = String::from_utf8(said).unwrap().trim().parse().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
-    wait_until(|| has_sessions(&machine, 0));
+    wait_until(|| machine.has_sessions(0));
     assert!(ticks(&fs::read(machine.file("trace")).unwrap()) > 0);
 }
 
@@ -95,7 +89,7 @@ fn a_detached_session_is_attached_and_stopped() {
     perfetto_ends(&machine, &["--attach=other"], "", 2);
     program.wait_for(RECORDING);
     perfetto_ends(&machine, &["--attach=key", "--stop"], "", 0);
-    wait_until(|| has_sessions(&machine, 0));
+    wait_until(|| machine.has_sessions(0));
     assert!(ticks(&fs::read(machine.file("trace")).unwrap()) > 0);
     perfetto_ends(&machine, &["--is_detached=key"], "", 2);
 }

@@ -14,23 +14,14 @@ use crate::running::Program;
 
 /// How much more memory the daemon may have after a session whose command was killed, in KiB. The
 /// buffer of the session was larger.
-const MORE_KIB: u64 = 8 * 1024;
+const MORE_KIB: usize = 8 * 1024;
 
 /// The most short times for a producer that does not answer.
 const SHORT: &str = "flush_timeout_ms: 200 data_source_stop_timeout_ms: 200";
 
-fn has_no_session(machine: &Machine) -> bool {
-    machine.query().contains("Tracing sessions: 0 ")
-}
-
-fn signal(program: &Program, signal: Signal) {
-    let process = Pid::from_raw(program.id().cast_signed()).unwrap();
-    kill_process(process, signal).unwrap();
-}
-
 /// Stops a program, and waits until all of its threads have stopped.
 fn stop(program: &Program) {
-    signal(program, Signal::STOP);
+    program.signal(Signal::STOP);
     let is_stopped = |status: String| status.contains("State:\tT");
     wait_until(|| {
         let mut tasks = fs::read_dir(format!("/proc/{}/task", program.id())).unwrap();
@@ -41,16 +32,11 @@ fn stop(program: &Program) {
     });
 }
 
-fn said(machine: &Machine, name: &str, text: &str) -> bool {
-    let log = fs::read_to_string(machine.file(&format!("{name}.log")));
-    log.is_ok_and(|log| log.contains(text))
-}
-
 /// Waits until the session of a killed command is gone, and checks that the next one is exact. The
 /// program is idle.
 #[track_caller]
 fn check_after_kill(machine: &Machine, program: &mut Program) {
-    wait_until(|| has_no_session(machine));
+    wait_until(|| machine.has_sessions(0));
     machine.wait_for_producers(1);
     let recording = machine.record("next", EVERYTHING);
     program.wait_for(RECORDING);
@@ -87,10 +73,10 @@ fn a_killed_command_leaves_no_session_in_any_phase() {
     program.wait_for(RECORDING);
     stop(&program);
     flushing.signal(Signal::INT);
-    wait_until(|| said(&machine, "flushing", "disabling tracing"));
+    wait_until(|| flushing.said(|line| line.contains("disabling tracing")));
     flushing.kill();
-    wait_until(|| has_no_session(&machine));
-    signal(&program, Signal::CONT);
+    wait_until(|| machine.has_sessions(0));
+    program.signal(Signal::CONT);
     program.wait_for(IDLE);
     check_after_kill(&machine, &mut program);
 
@@ -102,8 +88,8 @@ fn a_killed_command_leaves_no_session_in_any_phase() {
     stopping.signal(Signal::INT);
     machine.wait_for_session("STOP_WAIT");
     stopping.kill();
-    wait_until(|| has_no_session(&machine));
-    signal(&program, Signal::CONT);
+    wait_until(|| machine.has_sessions(0));
+    program.signal(Signal::CONT);
     program.wait_for(IDLE);
     check_after_kill(&machine, &mut program);
 
@@ -127,7 +113,7 @@ fn a_command_that_is_killed_as_it_reads_leaves_no_session() {
     assert!(perfetto.try_wait().unwrap().is_none());
     perfetto.kill().unwrap();
     perfetto.wait().unwrap();
-    wait_until(|| has_no_session(&machine));
+    wait_until(|| machine.has_sessions(0));
     // It had filled a buffer before.
     machine.possessions().check_level(before, 0);
     program.go_on();
@@ -156,7 +142,7 @@ fn a_stopped_producer_delays_the_end_for_a_while() {
     machine.wait_for_producers(2);
     program.go_on();
     program.wait();
-    signal(&stopped, Signal::CONT);
+    stopped.signal(Signal::CONT);
     stopped.wait_for(IDLE);
     check_after_kill(&machine, &mut stopped);
 }

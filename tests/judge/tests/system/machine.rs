@@ -201,6 +201,12 @@ impl Machine {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Returns true if the daemon has so many sessions.
+    pub fn has_sessions(&self, count: usize) -> bool {
+        self.query()
+            .contains(&format!("Tracing sessions: {count} "))
+    }
+
     /// Waits until the daemon knows a data source of so many producers.
     #[track_caller]
     pub fn wait_for_producers(&self, count: usize) {
@@ -253,17 +259,17 @@ impl Machine {
     /// Starts a recording with a configuration in text format.
     pub fn record(&self, name: &str, config: &str) -> Recording {
         let path = self.folder.file(name);
+        let log = self.folder.file(format!("{name}.log"));
         let mut perfetto = self.perfetto();
         perfetto.args(["--txt", "-c", "-", "-o"]).arg(&path);
         let mut perfetto = perfetto
             .stdin(Stdio::piped())
-            .stderr(File::create(self.folder.file(format!("{name}.log"))).unwrap())
+            .stderr(File::create(&log).unwrap())
             .spawn()
             .unwrap();
         let mut input = perfetto.stdin.take().unwrap();
         input.write_all(config.as_bytes()).unwrap();
         drop(input);
-        let log = self.folder.file(format!("{name}.log"));
         Recording {
             perfetto,
             path,
@@ -375,13 +381,14 @@ impl Recording {
         path.push(format!(".{number}"));
         let is_written =
             |line: &str| line.contains("Wrote") && line.ends_with(&*path.to_string_lossy());
-        wait_until(|| {
-            fs::read_to_string(&self.log)
-                .unwrap()
-                .lines()
-                .any(is_written)
-        });
+        wait_until(|| self.said(is_written));
         fs::read(path).unwrap()
+    }
+
+    /// Returns true if the command has written such a line to its standard error.
+    pub fn said(&self, is_meant: impl Fn(&str) -> bool) -> bool {
+        let log = fs::read_to_string(&self.log).unwrap();
+        log.lines().any(is_meant)
     }
 
     /// Waits until the session has ended by itself, and returns the trace.
@@ -408,7 +415,7 @@ impl Recording {
 
     /// Ends the recording as Ctrl-C does, and returns the trace.
     pub fn finish(mut self) -> Vec<u8> {
-        kill_process(Pid::from_child(&self.perfetto), Signal::INT).unwrap();
+        self.signal(Signal::INT);
         assert!(self.perfetto.wait().unwrap().success());
         fs::read(&self.path).unwrap()
     }

@@ -19,7 +19,7 @@ const KILLS: &str = "TRACEZERO_SYSTEM_KILLS";
 
 /// How much more memory the side that lives on may have after the last kill than after a tenth of
 /// them, in KiB. After 50 kills of the daemon it was 44, after 1,000 of a program 190.
-pub const MORE_KIB: u64 = 1024;
+pub const MORE_KIB: usize = 1024;
 
 /// The size of the shared memory of a connection.
 const MEMORY_BYTES: u64 = 4 << 20;

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::Path;
 use std::process::{Child, ChildStdout};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use support::resident_bytes;
 
 use crate::machine::{PATIENCE, wait_until};
 
@@ -13,24 +14,21 @@ use crate::machine::{PATIENCE, wait_until};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Possessions {
     pub descriptors: usize,
-    pub resident_kib: u64,
+    pub resident_kib: usize,
 }
 
 impl Possessions {
     pub fn of(process: u32) -> Self {
-        let process = Path::new("/proc").join(process.to_string());
-        let status = fs::read_to_string(process.join("status")).unwrap();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let resident_kib = resident.unwrap().trim_end_matches("kB").trim();
+        let descriptors = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
         Self {
-            descriptors: fs::read_dir(process.join("fd")).unwrap().count(),
-            resident_kib: resident_kib.parse().unwrap(),
+            descriptors: descriptors.count(),
+            resident_kib: resident_bytes(process) / 1024,
         }
     }
 
     /// Checks that the process has no more descriptors than `before`, and hardly more memory.
     #[track_caller]
-    pub fn check_level(self, before: Self, more_kib: u64) {
+    pub fn check_level(self, before: Self, more_kib: usize) {
         assert!(
             self.descriptors <= before.descriptors
                 && self.resident_kib <= before.resident_kib + more_kib,
@@ -55,6 +53,11 @@ impl Program {
     /// Returns the number of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Sends a signal to the program.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Returns what the process has at the moment.
