@@ -19,7 +19,7 @@ use tracezero_ipc::socket::Socket;
 use crate::connection::{AnyPort, Connection};
 use crate::consumer_port::ConsumerPort;
 use crate::host::Host;
-use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, CONSUMERS_MAX, DESCRIPTORS_LEFT, STUCK_LIMIT};
+use crate::limits::{ACCEPT_PAUSE, CONSUMERS_MAX, STUCK_LIMIT, connections_max, descriptors_max};
 use crate::log::Subject;
 use crate::outgoing::{ConnectionId, Outgoing};
 use crate::peer::Peer;
@@ -104,7 +104,7 @@ impl EventLoop {
             reserve: File::open("/dev/null").ok(),
             connections: HashMap::new(),
             last_connection: FIRST_CONNECTION,
-            connections_max: connections_max(),
+            connections_max: connections_max(descriptors_max()),
             next_check: None,
             restarted: Instant::now(),
         };
@@ -374,16 +374,6 @@ impl EventLoop {
         }
         Ok(())
     }
-}
-
-/// Returns the number of connections for which there are descriptors.
-fn connections_max() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let descriptors = limit.current.map_or(usize::MAX, |it| it as usize);
-    let for_connections = (descriptors / 2).saturating_sub(DESCRIPTORS_LEFT);
-    for_connections
-        .max(descriptors / 4)
-        .clamp(1, CONNECTIONS_MAX)
 }
 
 fn is_shortage(error: &io::Error) -> bool {

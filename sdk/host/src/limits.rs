@@ -28,10 +28,10 @@ pub(crate) const CONSUMERS_MAX: usize = 32;
 
 /// The number of connections that may be open at once, unless the process may have fewer
 /// descriptors.
-pub(crate) const CONNECTIONS_MAX: usize = 4096;
+const CONNECTIONS_MAX: usize = 4096;
 
 /// The number of descriptors that are left for files and memory.
-pub(crate) const DESCRIPTORS_LEFT: usize = 64;
+const DESCRIPTORS_LEFT: usize = 64;
 
 /// The size of the shared memory of all producers of one user, in bytes.
 pub(crate) const SHARED_MEMORY_PER_UID_MAX_BYTES: usize = 512 << 20;
@@ -52,3 +52,40 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long sessions may take to end when the daemon is asked to end, and then consumers to read their
 /// traces.
 pub(crate) const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// Returns the number of descriptors that the process may have.
+pub(crate) fn descriptors_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.map_or(usize::MAX, |it| it as usize)
+}
+
+/// Returns the number of connections that a process with so many descriptors may have. A connection
+/// takes up to two. If there are few, each has four, so that some are left as well.
+pub(crate) fn connections_max(descriptors: usize) -> usize {
+    let for_connections = (descriptors / 2).saturating_sub(DESCRIPTORS_LEFT);
+    for_connections
+        .max(descriptors / 4)
+        .clamp(1, CONNECTIONS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_has_two_to_four_descriptors_and_4096_are_the_most() {
+        for (descriptors, connections) in [
+            (0, 1),
+            (7, 1),
+            (64, 16),
+            (256, 64),
+            (258, 65),
+            (1024, 448),
+            (2 * 4095 + 2 * 64, 4095),
+            (2 * 4096 + 2 * 64, 4096),
+            (usize::MAX, 4096),
+        ] {
+            assert_eq!(connections_max(descriptors), connections, "{descriptors}");
+        }
+    }
+}

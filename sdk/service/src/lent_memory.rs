@@ -164,6 +164,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_scrape_locks_64_pages_at_a_time() {
+        const PAGES: u32 = 130;
+        assert!(batches(PAGES).eq([0..64, 64..128, 128..130]));
+        assert!(batches(128).eq([0..64, 64..128]));
+        let geometry = Geometry::new(PAGES as usize * 4096, 4096).unwrap();
+        let (producer, memory) = shared_memory(geometry).unwrap();
+        let memory = LentMemory::from(memory);
+        let firsts_and_lasts = [0, 63, 64, 127, 128, 129];
+        let _chunks = firsts_and_lasts.map(|page_index| {
+            let header = NewChunk {
+                writer_id: WriterId(1),
+                chunk_id: ChunkId(page_index),
+                flags: ChunkFlags::NONE,
+            };
+            let chunk = producer.acquire_for_writing(page_index, PageLayout::One, header);
+            let mut chunk = chunk.unwrap();
+            chunk.append_packet(b"packet");
+            chunk.publish_finished();
+            chunk
+        });
+        let mut scraped = Vec::new();
+        memory.scrape(|_| true, |chunk, _| scraped.push(chunk.header.chunk_id.0));
+        assert_eq!(scraped, firsts_and_lasts);
+    }
+
+    #[test]
     fn chunks_of_writers_that_are_not_wanted_are_left_alone() {
         let geometry = Geometry::new(4096, 4096).unwrap();
         let (own, service) = shared_memory(geometry).unwrap();

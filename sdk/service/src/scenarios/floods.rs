@@ -1,5 +1,5 @@
-//! Producers that ask for too much: data sources, instances, triggers and answers without end. What
-//! the service keeps is limited, and so is the time that each request takes.
+//! Producers that ask for too much: data sources, instances, triggers and answers without end. The
+//! service keeps a limited amount for each.
 //!
 //! `TRACEZERO_FLOOD=1000000` makes each flood that long.
 
@@ -33,10 +33,15 @@ fn described(number: usize, schema_bytes: usize) -> DataSourceDescriptor {
     }
 }
 
-fn config() -> TraceConfig {
+/// Returns a configuration that records a data source.
+fn config(data_source: &str) -> TraceConfig {
+    config_of(DataSourceConfig::new(data_source))
+}
+
+fn config_of(entry: DataSourceConfig) -> TraceConfig {
     TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
-        .add_data_source(DataSourceConfig::new("ds"))
+        .add_data_source(entry)
 }
 
 fn is_too_many(registered: &Result<(), DataSourceError>) -> bool {
@@ -53,11 +58,7 @@ fn offered(world: &World) -> usize {
 fn assert_goes_on(world: &World) {
     let honest = world.producer("honest");
     honest.register("honest");
-    let session = world.session(
-        TraceConfig::empty()
-            .add_buffer(BufferConfig::ring(128))
-            .add_data_source(DataSourceConfig::new("honest")),
-    );
+    let session = world.session(config("honest"));
     write(&mut honest.writer("honest"), "recorded");
     session.disable();
     assert_eq!(session.read().texts(), ["recorded"]);
@@ -67,7 +68,7 @@ fn assert_goes_on(world: &World) {
 fn data_sources_beyond_the_limit_are_refused() {
     let world = World::new();
     let producer = world.producer("p");
-    let session = world.session(config());
+    let session = world.session(config("ds"));
     let endpoint = &producer.endpoint;
     let flood = flood_size();
     let refused = (0..flood)
@@ -151,7 +152,7 @@ fn names_of_data_sources_have_1_to_256_bytes() {
             Err(error.clone())
         );
         assert_eq!(endpoint.update_data_source(named(name)), Err(error));
-        let session = world.session(config());
+        let session = world.session(config("ds"));
         assert_eq!(session.stats().data_sources_refused, 2 * refused);
     }
     assert_eq!(offered(&world), 0);
@@ -163,11 +164,7 @@ fn names_of_data_sources_have_1_to_256_bytes() {
         })
     });
     assert_eq!(registered, [Ok(()), Ok(())]);
-    let _session = world.session(
-        TraceConfig::empty()
-            .add_buffer(BufferConfig::ring(128))
-            .add_data_source(DataSourceConfig::new(&longest)),
-    );
+    let _session = world.session(config(&longest));
     let expected = [Call::SetUp(longest.clone()), Call::Start(longest)];
     assert_eq!(producer.calls(), expected);
     let error = endpoint
@@ -189,11 +186,7 @@ fn long_name_of_a_producer_is_cut_between_characters() {
     assert_eq!(known, cut);
     producer.register("ds");
     let entry = DataSourceConfig::new("ds").producer_name(cut);
-    let _session = world.session(
-        TraceConfig::empty()
-            .add_buffer(BufferConfig::ring(128))
-            .add_data_source(entry),
-    );
+    let _session = world.session(config_of(entry));
     assert_eq!(producer.calls(), calls(&["set_up ds", "start ds"]));
     let _ = producer
         .endpoint
@@ -214,7 +207,7 @@ fn schemas_of_data_sources_that_are_gone_are_limited() {
     const SCHEMAS_MAX: u64 = 64;
     let world = World::new();
     let producer = world.producer("p");
-    let session = world.session(config());
+    let session = world.session(config("ds"));
     let flood = flood_size() / 100;
     for number in 0..flood {
         producer.register_with(described(number, SCHEMA_BYTES));
@@ -235,7 +228,7 @@ fn schemas_of_data_sources_that_are_gone_are_limited() {
 fn a_session_has_a_limited_number_of_instances() {
     const INSTANCES_MAX: usize = 16_384;
     let world = World::new();
-    let session = world.session(config());
+    let session = world.session(config("ds"));
     let producers: Vec<TestProducer> = (0..INSTANCES_MAX / DATA_SOURCES_MAX + 1)
         .map(|_| world.producer("p"))
         .collect();
@@ -262,13 +255,13 @@ fn a_session_has_a_limited_number_of_instances() {
 }
 
 #[test]
-fn many_triggers_are_ignored_fast() {
+fn triggers_beyond_64_are_ignored() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
     let triggers = TriggerConfig::new(TriggerMode::CloneSnapshot, Duration::from_secs(86_400))
         .add_trigger(Trigger::new("go"));
-    let session = world.session(config().triggers(triggers));
+    let session = world.session(config("ds").triggers(triggers));
     let flood = flood_size();
     for number in 0..flood {
         if number % 1000 == 0 {
@@ -292,7 +285,7 @@ fn answers_to_nothing_change_nothing() {
         ..described(0, 0)
     });
     hostile.register("ds");
-    let session = world.session(config());
+    let session = world.session(config("ds"));
     honest.ignore_flushes(true);
     let flushes: Vec<_> = (0..100).map(|_| session.flush(0)).collect();
     let instance = honest.setup("ds").0;
