@@ -1,7 +1,7 @@
-//! What hostile producers make the service keep stays within a budget, however long they go on. In a
-//! process of its own, because the test looks at the memory of the whole process.
+//! The service stays within a budget of memory, however long hostile producers flood it. This test has
+//! a process of its own, because it looks at the memory of the whole process.
 //!
-//! Tests in `src/scenarios/` reach each of the limits that the budget adds up.
+//! The budget is the sum of limits. Tests in `src/scenarios/` reach each of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,22 +29,21 @@ const MIB: usize = 1 << 20;
 
 /// The ring of the session that records the hostile producers.
 const RING_BYTES: usize = 4 * MIB;
-/// What the service keeps of a sequence: its order and counts in the buffer, and its id and counts in
-/// the reader.
+/// The order and counts of each sequence in the buffer, and its id and counts in the reader.
 const SEQUENCES_BYTES: usize = 65_536 * 768;
 /// The descriptors of the data sources of one connection.
 const DESCRIPTORS_BYTES: usize = 4 * MIB;
 /// The schemas of data sources that are gone, in one session.
 const SCHEMAS_BYTES: usize = 64 * MIB;
-/// What the test itself takes, such as the trace, and what the allocator keeps free.
+/// The memory of the test itself, such as the trace, and memory that the allocator keeps free.
 const OTHER_BYTES: usize = 32 * MIB;
 const BUDGET_BYTES: usize =
     RING_BYTES + SEQUENCES_BYTES + DESCRIPTORS_BYTES + SCHEMAS_BYTES + OTHER_BYTES;
 
-/// What the last round may add to the memory that the rounds before it have taken.
+/// The amount by which the memory may grow in the last round.
 const LAST_ROUND_MAX_BYTES: usize = 8 * MIB;
 
-/// The number of times that all floods come.
+/// The number of rounds of all floods.
 const ROUNDS: usize = 3;
 
 struct Owner;
@@ -127,7 +126,7 @@ fn session(service: &Service, config: TraceConfig) -> (SessionId, BufferId) {
     (session, service.buffers(session)[0].id)
 }
 
-/// What a hostile user does who runs as many processes as it likes, one after the other. `round` makes
+/// Floods the service like a hostile user who runs one process after the other. `round` makes
 /// schemas different from those of earlier rounds.
 fn flood(service: &Arc<Service>, target: BufferId, round: u64) {
     let connect = || Connection::new(service, &"n".repeat(MIB), "hostile");

@@ -164,7 +164,7 @@ impl Shared {
     }
 }
 
-/// What packets say about who wrote them.
+/// The sequences, users and processes that packets name as their writers.
 #[derive(Debug, Default)]
 struct Authors {
     sequences: BTreeSet<u32>,
@@ -172,6 +172,7 @@ struct Authors {
     processes: BTreeSet<i32>,
 }
 
+/// Returns the authors of the test packets whose texts are meant.
 fn authors(trace: &ReadTrace, is_meant: impl Fn(&str) -> bool) -> Authors {
     let mut authors = Authors::default();
     for packet in trace.packets() {

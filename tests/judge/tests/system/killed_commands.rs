@@ -12,11 +12,11 @@ use crate::recordings::EVERYTHING;
 use crate::restarts::ticks;
 use crate::running::Program;
 
-/// How much more memory the daemon may have after a session whose command was killed, in KiB. The
-/// buffer of the session was larger.
+/// The amount by which the daemon's memory may grow while commands are killed, in KiB. The buffer of
+/// each session is larger.
 const MORE_KIB: usize = 8 * 1024;
 
-/// The most short times for a producer that does not answer.
+/// Short timeouts, since a producer does not answer.
 const SHORT: &str = "flush_timeout_ms: 200 data_source_stop_timeout_ms: 200";
 
 /// Stops a program, and waits until all of its threads have stopped.
@@ -114,7 +114,7 @@ fn a_command_that_is_killed_as_it_reads_leaves_no_session() {
     perfetto.kill().unwrap();
     perfetto.wait().unwrap();
     wait_until(|| machine.has_sessions(0));
-    // It had filled a buffer before.
+    // The daemon had filled a buffer before.
     machine.possessions().check_level(before, 0);
     program.go_on();
     program.wait();

@@ -25,10 +25,10 @@ use crate::running::{Possessions, Program};
 /// The environment variable that chooses [`Daemon::Ours`] if its value is `tracezero`.
 pub const DAEMON: &str = "TRACEZERO_TEST_DAEMON";
 
-/// Who serves producers and consumers.
+/// A daemon that serves producers and consumers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daemon {
-    /// Perfetto's.
+    /// Perfetto's daemon.
     Traced,
     /// `tracezero daemon`.
     Ours,
@@ -87,11 +87,11 @@ pub fn wait_until(mut is_true: impl FnMut() -> bool) {
 
 /// A machine with a daemon.
 pub struct Machine {
-    /// Who serves.
+    /// The kind of `daemon`.
     kind: Daemon,
     programs: PathBuf,
     folder: Folder,
-    /// Where producers connect.
+    /// The address at which producers connect.
     producer_socket: String,
     daemon: Child,
 }
@@ -190,12 +190,12 @@ impl Machine {
         self.daemon.wait().unwrap()
     }
 
-    /// Returns what the daemon has at the moment.
+    /// Returns the daemon's descriptors and memory.
     pub fn possessions(&self) -> Possessions {
         Possessions::of(self.daemon.id())
     }
 
-    /// Returns what the daemon knows of its producers.
+    /// Returns the daemon's producers and sessions, as a text.
     pub fn query(&self) -> String {
         let output = self.perfetto().arg("--query").output().unwrap();
         String::from_utf8(output.stdout).unwrap()
@@ -346,7 +346,7 @@ impl Drop for Machine {
     }
 }
 
-/// Returns the command that starts a daemon. Removes what another one has left.
+/// Returns the command that starts a daemon. Removes the sockets of an earlier daemon.
 fn daemon(kind: Daemon, programs: &Path, folder: &Folder, producer_socket: &str) -> Command {
     for socket in ["producer", "consumer"] {
         let _ = fs::remove_file(folder.file(socket));

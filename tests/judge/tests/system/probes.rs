@@ -24,7 +24,7 @@ const CONFIG: &str = r#"
     duration_ms: 1000
 "#;
 
-/// Returns what the producer has written.
+/// Returns the data of the producer's packets.
 fn data(verdict: &Verdict) -> impl Iterator<Item = &Data> {
     let packets = verdict.packets.iter();
     packets.filter_map(|packet| packet.data.as_ref())
@@ -68,7 +68,7 @@ fn check_state_of_machine(trace: &[u8]) {
     assert!(cpus.unwrap() >= thread::available_parallelism().unwrap().get());
 }
 
-/// A new daemon is there soon, and the producer connects to it.
+/// The producer connects again when a new daemon has replaced the first one.
 #[test]
 fn the_state_of_the_machine_is_in_the_traces_of_two_daemons() {
     let Some(mut machine) = Machine::start() else {

@@ -1,4 +1,4 @@
-//! A program that runs, and what it has.
+//! A program that runs, and the resources of a process.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -60,7 +60,7 @@ impl Program {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Returns what the process has at the moment.
+    /// Returns the program's descriptors and memory.
     pub fn possessions(&self) -> Possessions {
         Possessions::of(self.id())
     }
@@ -68,7 +68,7 @@ impl Program {
     /// Returns the size of the shared memory that the daemon has given, in bytes. 0 if it has given
     /// none.
     pub fn shared_memory_bytes(&self) -> u64 {
-        /// How `traced` and our daemon call it.
+        /// The names that `traced` and our daemon give to the memory.
         const NAMES: [&str; 2] = ["/memfd:perfetto_shmem", "/memfd:tracezero"];
 
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.id())).unwrap();
