@@ -7,7 +7,6 @@ use support::{Account, alone, wait_until};
 use tracezero::reader::{Record, TraceReader};
 use tracezero::{System, enabled, instant};
 use tracezero_core::protos::TraceDecoder;
-use tracezero_core::protos::sequences::TracePacketDecoderExt as _;
 use tracezero_ipc::consumer_port::requests::Request;
 
 use crate::consumer::encoded;

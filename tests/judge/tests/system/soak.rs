@@ -5,7 +5,7 @@ use std::{env, fs, mem, thread};
 
 use fastrand::Rng;
 use judge::{ExtraSchema, Options, judge_with};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use support::Account;
 
 use crate::bad_configs::check_refused;
@@ -26,7 +26,7 @@ const PROGRAMS_MAX: usize = 5;
 const SESSIONS_MAX: usize = 3;
 
 /// How much more memory the daemon may have in the end than after the first part, in KiB.
-const MORE_KIB: u64 = 16 * 1024;
+const MORE_KIB: usize = 16 * 1024;
 
 /// A session, and the command that reads it.
 struct Session {
@@ -82,10 +82,9 @@ impl Soak {
 
     fn stop_program(&mut self) {
         if let Some(index) = self.a_program() {
-            let process = Pid::from_raw(self.programs[index].id().cast_signed()).unwrap();
-            kill_process(process, Signal::STOP).unwrap();
+            self.programs[index].signal(Signal::STOP);
             self.wait_a_moment();
-            kill_process(process, Signal::CONT).unwrap();
+            self.programs[index].signal(Signal::CONT);
             self.counts.stops += 1;
         }
     }
@@ -141,8 +140,7 @@ impl Soak {
     fn end_session(&mut self) {
         if let Some(session) = self.a_session() {
             // Before, the command handles no signals.
-            let log = self.machine.file(&format!("{}.log", session.name));
-            wait_until(|| fs::read_to_string(&log).is_ok_and(|log| log.contains("Connected")));
+            wait_until(|| session.recording.said(|line| line.contains("Connected")));
             let trace = match session.has_duration {
                 true => session.recording.wait(),
                 false => session.recording.finish(),
@@ -240,7 +238,7 @@ impl Soak {
             program.kill();
         }
         self.machine.wait_for_producers(0);
-        wait_until(|| self.machine.query().contains("Tracing sessions: 0 "));
+        wait_until(|| self.machine.has_sessions(0));
         self.machine.possessions()
     }
 }
