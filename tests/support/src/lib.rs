@@ -25,6 +25,6 @@ pub use alone::alone;
 pub use folder::Folder;
 pub use not_run::not_run;
 #[cfg(feature = "traces")]
-pub use packets::{is_whole, not_started, numbers};
+pub use packets::{is_whole, not_started, numbers, packets_of};
 pub use resident::resident_bytes;
 pub use waiting::{wait_for, wait_until};

@@ -40,3 +40,11 @@ pub fn not_started(trace: &[u8]) -> Vec<(String, String)> {
         })
         .collect()
 }
+
+/// Counts the packets of these sequences in a trace.
+#[must_use]
+pub fn packets_of(trace: &[u8], sequence_ids: &[u32]) -> u64 {
+    let packets = TraceDecoder::new(trace).packet().map(Result::unwrap);
+    let ids = packets.filter_map(|packet| packet.trusted_packet_sequence_id().unwrap());
+    ids.filter(|id| sequence_ids.contains(id)).count() as u64
+}

@@ -3,10 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use support::{Account, alone, wait_until};
+use support::{Account, alone, packets_of, wait_until};
 use tracezero::reader::{Record, TraceReader};
 use tracezero::{System, enabled, instant};
-use tracezero_core::protos::TraceDecoder;
 use tracezero_ipc::consumer_port::requests::Request;
 
 use crate::consumer::encoded;
@@ -20,13 +19,6 @@ fn connect(daemon: &TestDaemon) -> System {
         .unwrap();
     assert!(system.wait_connected(Duration::from_secs(10)));
     system
-}
-
-/// Counts the packets of these sequences in a trace.
-fn packets_of(trace: &[u8], sequence_ids: &[u32]) -> u64 {
-    let packets = TraceDecoder::new(trace).packet().map(Result::unwrap);
-    let ids = packets.filter_map(|packet| packet.trusted_packet_sequence_id().unwrap());
-    ids.filter(|id| sequence_ids.contains(id)).count() as u64
 }
 
 fn config(categories: &str) -> String {

@@ -29,7 +29,9 @@ fn what_a_killed_sdk_has_recorded_is_in_the_trace_without_a_gap() {
         let recording = machine.record("killed.pftrace", EVERYTHING);
         machine.wait_for_session("STARTED");
         for _ in part {
-            let producer = machine.sdk_producer(&["1", "1000000", "stalldrop"]);
+            let producer = machine
+                .sdk_producer(&["1", "1000000", "stalldrop"])
+                .unwrap();
             thread::sleep(KILLED_WITHIN.mul_f64(fastrand::f64()));
             producer.kill();
         }

@@ -243,9 +243,13 @@ impl Machine {
         Some(Program::of(child))
     }
 
-    /// Starts a producer of Perfetto's SDK.
-    pub fn sdk_producer(&self, args: &[&str]) -> Program {
-        let child = Command::new(self.programs.join("sdk_producer"))
+    /// Starts a producer of Perfetto's SDK, which `ci/interop.sh` describes. `None` if it is missing.
+    pub fn sdk_producer(&self, args: &[&str]) -> Option<Program> {
+        let program = self.programs.join("sdk_producer");
+        if !program.exists() {
+            return None;
+        }
+        let child = Command::new(program)
             .args(args)
             .env("PERFETTO_PRODUCER_SOCK_NAME", &self.producer_socket)
             .stdin(Stdio::piped())
@@ -253,7 +257,7 @@ impl Machine {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Program::of(child)
+        Some(Program::of(child))
     }
 
     /// Starts a recording with a configuration in text format.

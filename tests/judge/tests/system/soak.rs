@@ -1,12 +1,13 @@
 //! Programs, sessions and commands that come, go, stop and are killed at random, beside one daemon.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{env, fs, mem, thread};
 
 use fastrand::Rng;
 use judge::{ExtraSchema, Options, judge_with};
 use rustix::process::Signal;
-use support::Account;
+use support::{Account, packets_of};
 
 use crate::bad_configs::check_refused;
 use crate::machine::{Daemon, Machine, Recording, wait_until};
@@ -20,7 +21,18 @@ const SECONDS: &str = "TRACEZERO_DAEMON_SOAK_SECONDS";
 const SEED: &str = "TRACEZERO_DAEMON_SOAK_SEED";
 
 /// What the programs do: see [`crate::programs`].
-const KINDS: [&str; 6] = ["ticks", "fast", "spans", "samples", "short lives", "exits"];
+const KINDS: [&str; 7] = [
+    "ticks",
+    "fast",
+    "spans",
+    "samples",
+    "short lives",
+    "exits",
+    SDK,
+];
+
+/// A program of Perfetto's SDK, if there is one.
+const SDK: &str = "sdk";
 
 const PROGRAMS_MAX: usize = 5;
 const SESSIONS_MAX: usize = 3;
@@ -32,6 +44,9 @@ const MORE_KIB: usize = 16 * 1024;
 struct Session {
     name: String,
     recording: Recording,
+    config: String,
+    /// True if it records programs of Perfetto's SDK, and no others.
+    is_of_sdk: bool,
     /// True if it ends by itself.
     has_duration: bool,
 }
@@ -64,7 +79,11 @@ impl Soak {
     fn start_program(&mut self) {
         if self.programs.len() < PROGRAMS_MAX {
             let kind = self.random.choice(KINDS).unwrap();
-            self.programs.push(self.machine.program(kind));
+            let program = match kind {
+                SDK => self.machine.sdk_producer(&["2", "1000000", "drop"]),
+                kind => Some(self.machine.program(kind)),
+            };
+            self.programs.extend(program);
             self.counts.programs += 1;
         }
     }
@@ -100,10 +119,17 @@ impl Soak {
         let policy = random.choice(["RING_BUFFER", "DISCARD"]).unwrap();
         let drops = random.choice(["", "buffer_exhausted_policy: BUFFER_EXHAUSTED_DROP"]);
         let has_duration = random.bool();
+        let is_of_sdk = random.u8(..4) == 0;
+        let recorded = match is_of_sdk {
+            true => "sdk_producer",
+            false => "program",
+        };
         let mut config = format!(
             r#"unique_session_name: "{name}"
             buffers {{ size_kb: {size_kb} fill_policy: {policy} }} buffers {{ size_kb: 64 }}
-            data_sources {{ config {{ name: "track_event" {} }} }}
+            data_sources {{
+                config {{ name: "track_event" {} }} producer_name_filter: "{recorded}"
+            }}
             data_sources {{ config {{ name: "com.example.samples" target_buffer: 1 }} }}
             data_sources {{ config {{
                 name: "linux.sys_stats" target_buffer: 1
@@ -128,6 +154,8 @@ impl Soak {
         self.sessions.push(Session {
             name,
             recording,
+            config,
+            is_of_sdk,
             has_duration,
         });
     }
@@ -145,15 +173,20 @@ impl Soak {
                 true => session.recording.wait(),
                 false => session.recording.finish(),
             };
-            self.check(&session.name, &trace);
+            self.check(&session.config, session.is_of_sdk, &trace);
             self.counts.traces += 1;
         }
     }
 
+    /// Kills a command, unless it may have ended by itself.
     fn kill_command(&mut self) {
-        if let Some(session) = self.a_session() {
-            session.recording.kill();
-            self.counts.kills += 1;
+        match self.a_session() {
+            Some(session) if session.has_duration => self.sessions.push(session),
+            Some(session) => {
+                session.recording.kill();
+                self.counts.kills += 1;
+            }
+            None => {}
         }
     }
 
@@ -167,7 +200,8 @@ impl Soak {
         let output = command.arg(&path).output().unwrap();
         // The session may have ended, or not begun.
         if output.status.success() && fs::metadata(&path).is_ok_and(|file| file.len() > 0) {
-            self.check("a clone", &fs::read(&path).unwrap());
+            let (config, is_of_sdk) = (session.config.clone(), session.is_of_sdk);
+            self.check(&config, is_of_sdk, &fs::read(&path).unwrap());
             self.counts.clones += 1;
         }
         let _ = fs::remove_file(path);
@@ -185,30 +219,35 @@ impl Soak {
 
     /// Checks that readers take a trace, and that its account closes to the packet.
     #[track_caller]
-    fn check(&mut self, name: &str, trace: &[u8]) {
-        let options = Options {
-            allow_open_spans: true,
-            allow_unreadable_after_loss: true,
-            allow_early_end: true,
-        };
-        let schema = ExtraSchema::new().extensions("../../examples/protos/memory.proto");
-        let verdict = judge_with(trace, &schema, options);
-        let verdict = verdict.unwrap_or_else(|problems| panic!("{name}: {problems:#?}"));
+    fn check(&mut self, session: &str, is_of_sdk: bool, trace: &[u8]) {
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("daemon-soak.pftrace");
+        fs::write(&kept, trace).unwrap();
+        // The SDK begins in the middle of spans.
+        if !is_of_sdk {
+            let options = Options {
+                allow_open_spans: true,
+                allow_unreadable_after_loss: true,
+                allow_early_end: true,
+            };
+            let schema = ExtraSchema::new().extensions("../../examples/protos/memory.proto");
+            if let Err(problems) = judge_with(trace, &schema, options) {
+                panic!("{session} in {kept:?}: {problems:#?}");
+            }
+        }
         let account = Account::of(trace);
-        let packets = account.sequence_ids.iter().map(|id| {
-            let count = verdict.packets_per_sequence.get(id);
-            count.copied().unwrap_or_default() as u64
-        });
+        let packets = packets_of(trace, &account.sequence_ids);
         // The clone of a session with a file begins with what the file had.
         let read = account.read + account.undecodable;
         let in_trace = read..=read + account.elsewhere;
-        assert!(in_trace.contains(&packets.sum()), "{name}: {account:?}");
+        assert!(
+            in_trace.contains(&packets),
+            "{session} in {kept:?}: {packets} packets, {account:?}"
+        );
         let lost = account.dropped + account.overwritten + account.otherwise_lost;
-        let told = account.read + account.undecodable + lost;
         assert_eq!(
             account.begun,
-            told + account.in_flight + account.elsewhere,
-            "{name}: {account:?}"
+            read + lost + account.in_flight + account.elsewhere,
+            "{session} in {kept:?}: {account:?}"
         );
         self.counts.packets += account.begun;
         self.counts.lost_packets += lost;
