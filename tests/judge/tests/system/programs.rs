@@ -334,8 +334,16 @@ fn ticks_for_ever(_: &System) {
     let mut is_recorded = false;
     for index in 0_u64.. {
         let was_recorded = is_recorded;
-        is_recorded = enabled!("test");
-        instant!("test", "tick", index);
+        is_recorded = false;
+        // Evaluated if a session records this call site. `enabled!` may know of a session earlier.
+        instant!(
+            "test",
+            "tick",
+            index = {
+                is_recorded = true;
+                index
+            }
+        );
         if is_recorded != was_recorded {
             say(if is_recorded { RECORDING } else { IDLE });
         }
