@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use tracezero_core::commit::ChunkToMove;
 use tracezero_core::ids::{BufferId, WriterId};
 use tracezero_core::shm::{
-    ChunkPlace, Geometry, MemoryError, PageWord, ProducerMemory, ServiceMemory, shared_memory,
+    ChunkPlace, Geometry, MemoryError, ProducerMemory, ServiceMemory, shared_memory,
 };
 use tracezero_ipc::producer_port::ChunkData;
 
@@ -84,32 +84,23 @@ impl EmulatedMemory {
 
     /// Reads the finished packets of all chunks that are in use.
     pub(crate) fn scrape(&mut self, mut send: impl FnMut(&ChunkData<'_>)) {
-        for page_index in 0..self.memory.lent_page_count() {
-            let used = self.memory.page_word(page_index).map(PageWord::used_chunks);
-            for chunk_index in used.into_iter().flatten() {
-                let place = ChunkPlace {
-                    page_index,
-                    chunk_index,
-                };
-                let mut target_buffer = None;
-                let is_wanted = |writer_id| {
-                    target_buffer = self.writers.get(&writer_id).copied();
-                    target_buffer.is_some()
-                };
-                let scraped = self.memory.scrape(place, is_wanted, &mut self.payload);
-                let (Some(scraped), Some(target_buffer)) = (scraped, target_buffer) else {
-                    continue;
-                };
-                send(&ChunkData {
-                    place,
-                    target_buffer,
-                    writer_id: scraped.header.writer_id,
-                    chunk_id: scraped.header.chunk_id,
-                    packets: scraped.header.packets,
-                    payload: &self.payload,
-                    is_complete: scraped.is_complete,
-                });
-            }
+        let writers = &self.writers;
+        let used = (self.memory).used_chunks(|writer_id| writers.contains_key(&writer_id));
+        for chunk in used {
+            let scraped = self.memory.scrape(chunk.place, &mut self.payload);
+            let (Some(scraped), Some(target_buffer)) = (scraped, writers.get(&chunk.writer_id))
+            else {
+                continue;
+            };
+            send(&ChunkData {
+                place: chunk.place,
+                target_buffer: *target_buffer,
+                writer_id: scraped.header.writer_id,
+                chunk_id: scraped.header.chunk_id,
+                packets: scraped.header.packets,
+                payload: &self.payload,
+                is_complete: scraped.is_complete,
+            });
         }
     }
 }

@@ -49,6 +49,13 @@ impl ChunkId {
     pub fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
+
+    /// Returns true if this chunk comes behind `other` in their sequence.
+    #[inline]
+    #[must_use]
+    pub fn is_newer_than(self, other: Self) -> bool {
+        self != other && self.0.wrapping_sub(other.0) < 1 << 31
+    }
 }
 
 /// The id of a trace buffer, unique among all sessions of the service: 1 to 65535. 0 is invalid.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracezero_core::coordination::{PacketCounts, WriterTotals};
 use tracezero_core::crash_files::format::{HEADER_BYTES, Meta, ROW_BYTES, WriterRow};
 use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
-use tracezero_core::shm::{ChunkPlace, Geometry, PageWord, ScrapedChunk, ServiceMemory};
+use tracezero_core::shm::{Geometry, ScrapedChunk, ServiceMemory};
 use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
 
 /// The id that the service of the process gave to its only producer.
@@ -92,37 +92,30 @@ impl MemoryCopy {
         is_newer: impl Fn(WriterId, ChunkId) -> bool,
     ) {
         let mut payload = Vec::new();
-        for page_index in 0..self.memory.geometry().page_count() {
-            let word = self.memory.page_word(page_index);
-            let used_chunks = word.map_or(0, PageWord::used_mask);
-            for chunk_index in (0..16).filter(|index| used_chunks & 1 << index != 0) {
-                let place = ChunkPlace {
-                    page_index,
-                    chunk_index,
-                };
-                let is_wanted = |writer_id| self.targets.get(&writer_id) == Some(&target);
-                let scraped = self.memory.scrape(place, is_wanted, &mut payload);
-                let Some(ScrapedChunk {
-                    header,
-                    is_complete,
-                }) = scraped
-                else {
-                    continue;
-                };
-                if !is_newer(header.writer_id, header.chunk_id) {
-                    continue;
-                }
-                buffer.commit_chunk(&UntrustedChunk {
-                    producer_id: PRODUCER,
-                    client,
-                    writer_id: header.writer_id,
-                    chunk_id: header.chunk_id,
-                    fragment_count: header.packets.count(),
-                    flags: header.packets.flags(),
-                    complete: is_complete,
-                    payload: &payload,
-                });
+        let targets = &self.targets;
+        let is_wanted = |writer_id| targets.get(&writer_id) == Some(&target);
+        for chunk in self.memory.used_chunks(is_wanted) {
+            if !is_newer(chunk.writer_id, chunk.chunk_id) {
+                continue;
             }
+            let scraped = self.memory.scrape(chunk.place, &mut payload);
+            let Some(ScrapedChunk {
+                header,
+                is_complete,
+            }) = scraped
+            else {
+                continue;
+            };
+            buffer.commit_chunk(&UntrustedChunk {
+                producer_id: PRODUCER,
+                client,
+                writer_id: header.writer_id,
+                chunk_id: header.chunk_id,
+                fragment_count: header.packets.count(),
+                flags: header.packets.flags(),
+                complete: is_complete,
+                payload: &payload,
+            });
         }
     }
 }

@@ -237,7 +237,7 @@ impl FakeService {
             page_index,
             chunk_index,
         };
-        self.memory.lock().scrape(place, |_| true, &mut Vec::new())
+        self.memory.lock().scrape(place, &mut Vec::new())
     }
 }
 

@@ -1,20 +1,19 @@
 //! The shared memory of a producer, as the service holds it: memory of this process, whose chunks
 //! are read in place, or of another process, whose chunks are copied.
 
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
 use tracezero_core::ids::WriterId;
 use tracezero_core::shm::{
-    ChunkCopy, ChunkPlace, CopiedHeader, ForeignMemory, MoveError, PageWord, ScrapedChunk,
-    ServiceMemory,
+    ChunkCopy, ChunkPlace, CopiedHeader, ForeignMemory, MoveError, ScrapedChunk, ServiceMemory,
+    UsedChunk,
 };
 
-/// The number of pages that are scraped at a time, while no chunk can be committed: 256 KiB with
-/// pages of the usual size.
-const SCRAPED_PAGES_MAX: usize = 64;
+/// The number of chunks that are scraped at a time, while no chunk can be committed: 256 KiB with
+/// chunks of the usual size.
+const SCRAPED_CHUNKS_MAX: usize = 64;
 
 /// The shared memory that a producer connects with: a [`ServiceMemory`] if the producer is in this
 /// process, otherwise a [`ForeignMemory`].
@@ -95,9 +94,10 @@ impl LentMemory {
         Ok(())
     }
 
-    /// Calls `commit` with the finished packets of each chunk in use whose writer `is_wanted`.
+    /// Calls `commit` with the finished packets of each chunk in use whose writer `is_wanted`. The
+    /// chunks of a writer come in their order.
     ///
-    /// Writers that come to the end of a chunk meanwhile wait for one batch of pages at most. If a
+    /// Writers that come to the end of a chunk meanwhile wait for one batch of chunks at most. If a
     /// writer acquires a chunk after the scrape started, the scrape may miss it. Such a chunk holds
     /// only packets that were written after the start.
     pub(super) fn scrape(
@@ -107,15 +107,14 @@ impl LentMemory {
     ) {
         match &self.0 {
             Kind::Own(memory) => {
-                let page_count = memory.read().lent_page_count();
+                let chunks = memory.write().used_chunks(is_wanted);
                 let mut payload = Vec::new();
-                for pages in batches(page_count) {
+                for batch in chunks.chunks(SCRAPED_CHUNKS_MAX) {
                     let mut memory = memory.write();
-                    for page_index in pages {
-                        for place in used_chunks(page_index, memory.page_word(page_index)) {
-                            if let Some(scraped) = memory.scrape(place, &is_wanted, &mut payload) {
-                                commit(&scraped, &payload);
-                            }
+                    for chunk in batch {
+                        let scraped = memory.scrape(chunk.place, &mut payload);
+                        if let Some(scraped) = scraped.filter(|it| is_of(chunk, it)) {
+                            commit(&scraped, &payload);
                         }
                     }
                 }
@@ -124,14 +123,13 @@ impl LentMemory {
                 let Some(memory) = memory.get() else {
                     return;
                 };
-                let page_count = memory.lock().0.geometry().page_count();
-                for pages in batches(page_count) {
+                let chunks = memory.lock().0.used_chunks(is_wanted);
+                for batch in chunks.chunks(SCRAPED_CHUNKS_MAX) {
                     let (memory, copy) = &mut *memory.lock();
-                    for page_index in pages {
-                        for place in used_chunks(page_index, memory.page_word(page_index)) {
-                            if let Some(scraped) = memory.scrape(place, &is_wanted, copy) {
-                                commit(&scraped, copy.payload());
-                            }
+                    for chunk in batch {
+                        let scraped = memory.scrape(chunk.place, copy);
+                        if let Some(scraped) = scraped.filter(|it| is_of(chunk, it)) {
+                            commit(&scraped, copy.payload());
                         }
                     }
                 }
@@ -140,72 +138,106 @@ impl LentMemory {
     }
 }
 
-/// Returns the pages that are scraped while the memory is locked once, for all of so many pages.
-fn batches(page_count: u32) -> impl Iterator<Item = Range<u32>> {
-    let firsts = (0..page_count).step_by(SCRAPED_PAGES_MAX);
-    firsts.map(move |first| first..page_count.min(first + SCRAPED_PAGES_MAX as u32))
-}
-
-fn used_chunks(page_index: u32, word: Option<PageWord>) -> impl Iterator<Item = ChunkPlace> {
-    let used = word.map(PageWord::used_chunks).into_iter().flatten();
-    used.map(move |chunk_index| ChunkPlace {
-        page_index,
-        chunk_index,
-    })
+/// Returns false if the place has another chunk by now: the one that was found there was committed.
+fn is_of(found: &UsedChunk, scraped: &ScrapedChunk) -> bool {
+    let header = &scraped.header;
+    (found.writer_id, found.chunk_id) == (header.writer_id, header.chunk_id)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use tracezero_core::ids::ChunkId;
+
     use tracezero_core::shm::{
-        ChunkFlags, Geometry, NewChunk, PageLayout, ProducerMemory, shared_memory,
+        ChunkFlags, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk, shared_memory,
     };
 
     use super::*;
 
+    fn header(writer_id: u16, chunk_id: u32) -> NewChunk {
+        NewChunk {
+            writer_id: WriterId(writer_id),
+            chunk_id: ChunkId(chunk_id),
+            flags: ChunkFlags::NONE,
+        }
+    }
+
+    /// Writes a packet into a new chunk of a page, which stays in use.
+    fn begin(producer: &ProducerMemory, page_index: u32, chunk_id: u32) -> WritableChunk {
+        let chunk = producer.acquire_for_writing(page_index, PageLayout::One, header(1, chunk_id));
+        let mut chunk = chunk.unwrap();
+        chunk.append_packet(b"packet");
+        chunk.publish_finished();
+        chunk
+    }
+
+    /// Memory of this process and of another one, each with its producer.
+    fn memories(page_count: usize) -> [(ProducerMemory, LentMemory); 2] {
+        let geometry = Geometry::new(page_count * 4096, 4096).unwrap();
+        let (own, service) = shared_memory(geometry).unwrap();
+        let (foreign, shared) = ForeignMemory::create(geometry).unwrap();
+        let attached = ProducerMemory::attach(&shared).unwrap();
+        [(own, service.into()), (attached, foreign.into())]
+    }
+
+    fn scraped_ids(memory: &LentMemory, is_wanted: impl Fn(WriterId) -> bool) -> Vec<u32> {
+        let mut ids = Vec::new();
+        memory.scrape(is_wanted, |chunk, _| ids.push(chunk.header.chunk_id.0));
+        ids
+    }
+
     #[test]
-    fn a_scrape_locks_64_pages_at_a_time() {
-        const PAGES: u32 = 130;
-        assert!(batches(PAGES).eq([0..64, 64..128, 128..130]));
-        assert!(batches(128).eq([0..64, 64..128]));
-        let geometry = Geometry::new(PAGES as usize * 4096, 4096).unwrap();
-        let (producer, memory) = shared_memory(geometry).unwrap();
-        let memory = LentMemory::from(memory);
-        let firsts_and_lasts = [0, 63, 64, 127, 128, 129];
-        let _chunks = firsts_and_lasts.map(|page_index| {
-            let header = NewChunk {
-                writer_id: WriterId(1),
-                chunk_id: ChunkId(page_index),
-                flags: ChunkFlags::NONE,
+    fn chunks_come_in_their_order_on_whatever_pages() {
+        for (producer, memory) in memories(8) {
+            let pages_of_ids = [(5, u32::MAX), (0, 0), (7, 1), (2, 2)];
+            let _chunks = pages_of_ids.map(|(page, id)| begin(&producer, page, id));
+            assert_eq!(scraped_ids(&memory, |_| true), [u32::MAX, 0, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn a_chunk_is_not_scraped_without_the_one_before() {
+        for (producer, memory) in memories(8) {
+            // All pages are looked at, up to the last that was ever used.
+            let _last = producer.acquire_for_writing(7, PageLayout::One, header(2, 0));
+            let first = Cell::new(Some(begin(&producer, 3, 0)));
+            let rest = Cell::new(None);
+            // While the scrape looks at page 3, the writer goes on: on a page that was looked at, and
+            // on one that was not.
+            let go_on = |_| {
+                if let Some(first) = first.take() {
+                    let _ = first.complete();
+                    rest.set(Some([begin(&producer, 1, 1), begin(&producer, 6, 2)]));
+                }
+                true
             };
-            let chunk = producer.acquire_for_writing(page_index, PageLayout::One, header);
-            let mut chunk = chunk.unwrap();
-            chunk.append_packet(b"packet");
-            chunk.publish_finished();
-            chunk
-        });
-        let mut scraped = Vec::new();
-        memory.scrape(|_| true, |chunk, _| scraped.push(chunk.header.chunk_id.0));
-        assert_eq!(scraped, firsts_and_lasts);
+            assert_eq!(scraped_ids(&memory, go_on), [0, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn chunks_acquired_during_a_scrape_may_be_left_for_the_next() {
+        for (producer, memory) in memories(8) {
+            let first = Cell::new(Some(begin(&producer, 3, 0)));
+            let next = Cell::new(None);
+            let go_on = |_| {
+                if let Some(first) = first.take() {
+                    let _ = first.complete();
+                    next.set(Some(begin(&producer, 1, 1)));
+                }
+                true
+            };
+            assert_eq!(scraped_ids(&memory, go_on), [0]);
+            assert_eq!(scraped_ids(&memory, |_| true), [0, 1]);
+        }
     }
 
     #[test]
     fn chunks_of_writers_that_are_not_wanted_are_left_alone() {
-        let geometry = Geometry::new(4096, 4096).unwrap();
-        let (own, service) = shared_memory(geometry).unwrap();
-        let (foreign, shared) = ForeignMemory::create(geometry).unwrap();
-        let attached = ProducerMemory::attach(&shared).unwrap();
-        for (producer, memory) in [
-            (own, LentMemory::from(service)),
-            (attached, LentMemory::from(foreign)),
-        ] {
+        for (producer, memory) in memories(1) {
             let chunk = |writer_id| {
-                let header = NewChunk {
-                    writer_id: WriterId(writer_id),
-                    chunk_id: ChunkId(0),
-                    flags: ChunkFlags::NONE,
-                };
-                let chunk = producer.acquire_for_writing(0, PageLayout::Two, header);
+                let chunk = producer.acquire_for_writing(0, PageLayout::Two, header(writer_id, 0));
                 let mut chunk = chunk.unwrap();
                 chunk.append_packet(b"packet");
                 chunk.publish_finished();

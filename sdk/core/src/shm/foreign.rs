@@ -50,6 +50,7 @@ use super::memory::{Geometry, Mapping};
 use super::scrape::ScrapedChunk;
 use super::shared_fd::{SharedFd, SharedFdError};
 use super::state::{self, MoveError, PageWord};
+use super::used_chunks::UsedChunk;
 use crate::ids::WriterId;
 
 /// A buffer for the payload of one chunk, which is used for one chunk after the other. It has room
@@ -185,14 +186,18 @@ impl ForeignMemory {
         Ok(header)
     }
 
+    /// Returns the chunks in use, as
+    /// [`ServiceMemory::used_chunks`](super::ServiceMemory::used_chunks) does. If the producer breaks
+    /// the rules, these may be any chunks of the memory, but there are no more of them than it has.
+    pub fn used_chunks(&mut self, is_wanted: impl Fn(WriterId) -> bool) -> Vec<UsedChunk> {
+        let page_count = self.geometry().page_count();
+        // SAFETY: this process accesses the memory by atomics alone (X2).
+        unsafe { self.mapping.used_chunks(|| page_count, is_wanted) }
+    }
+
     /// Copies fragments of a chunk in use, as [`ServiceMemory::scrape`](super::ServiceMemory::scrape)
     /// does. Never changes the memory.
-    pub fn scrape(
-        &mut self,
-        place: ChunkPlace,
-        is_wanted: impl FnOnce(WriterId) -> bool,
-        copy: &mut ChunkCopy,
-    ) -> Option<ScrapedChunk> {
+    pub fn scrape(&mut self, place: ChunkPlace, copy: &mut ChunkCopy) -> Option<ScrapedChunk> {
         let backing = &self.mapping.backing;
         let copy_bytes = |offset_bytes, copy: &mut [u8]| {
             // SAFETY: as in `take`.
@@ -200,7 +205,7 @@ impl ForeignMemory {
         };
         let payload = &mut copy.payload;
         // SAFETY: this process accesses the memory by atomics alone (X2).
-        unsafe { self.mapping.scrape(place, is_wanted, payload, copy_bytes) }
+        unsafe { self.mapping.scrape(place, payload, copy_bytes) }
     }
 
     /// Returns the addresses of the memory, for fuzz targets.

@@ -137,7 +137,7 @@ fn a_chunk_that_does_not_exist_is_an_error() {
         for chunk_index in 0..=255 {
             store_word(&producer, 0, word);
             let exists = chunk_index < word.chunk_count();
-            let scraped = memory.scrape(place(0, chunk_index), |_| true, &mut copy);
+            let scraped = memory.scrape(place(0, chunk_index), &mut copy);
             assert_eq!(scraped, None, "it has no packets");
             let taken = memory.take(place(0, chunk_index), &mut copy);
             assert_eq!(taken.is_ok(), exists);
@@ -151,7 +151,7 @@ fn a_chunk_that_does_not_exist_is_an_error() {
         assert_eq!(memory.page_word(page_index), None);
         let taken = memory.take(place(page_index, 0), &mut copy);
         assert_eq!(taken, Err(MoveError::NoSuchChunk));
-        let scraped = memory.scrape(place(page_index, 0), |_| true, &mut copy);
+        let scraped = memory.scrape(place(page_index, 0), &mut copy);
         assert_eq!(scraped, None);
     }
 }
@@ -236,12 +236,8 @@ fn both_kinds_of_memory_copy_the_same_and_leave_the_same_behind() {
             write_at_random(&foreign_producer, &mut Random(seed))
         );
         for place in places {
-            let scraped = foreign.scrape(place, |_| true, &mut copy);
-            assert_eq!(
-                own.scrape(place, |_| true, &mut payload),
-                scraped,
-                "round {round}"
-            );
+            let scraped = foreign.scrape(place, &mut copy);
+            assert_eq!(own.scrape(place, &mut payload), scraped, "round {round}");
             if scraped.is_some() {
                 assert_eq!(copy.payload(), payload);
                 scraped_count += 1;
@@ -270,7 +266,7 @@ fn both_kinds_of_memory_copy_the_same_and_leave_the_same_behind() {
 }
 
 #[test]
-fn a_scrape_looks_at_the_writer_before_it_copies() {
+fn chunks_in_use_are_found_by_their_writers() {
     let (producer, mut memory) = created(4096, 1);
     let mut copy = ChunkCopy::new();
     for writer_id in [1, 2] {
@@ -281,16 +277,19 @@ fn a_scrape_looks_at_the_writer_before_it_copies() {
         chunk.append_packet(&[writer_id as u8; 3]);
         let _ = chunk.complete();
     }
-    let is_wanted = |writer_id| writer_id == WriterId(2);
-    assert_eq!(memory.scrape(place(0, 0), is_wanted, &mut copy), None);
-    assert_eq!(copy.payload(), [0; 0]);
-    let scraped = memory.scrape(place(0, 1), is_wanted, &mut copy).unwrap();
+    let _chunk = producer.acquire_for_writing(0, PageLayout::Four, chunk_of(2, 1));
+    let used = memory.used_chunks(|writer_id| writer_id == WriterId(2));
+    let found = |chunk_index, chunk_id| UsedChunk {
+        place: place(0, chunk_index),
+        writer_id: WriterId(2),
+        chunk_id: ChunkId(chunk_id),
+    };
+    assert_eq!(used, [found(1, 0), found(2, 1)]);
+    let scraped = memory.scrape(used[0].place, &mut copy).unwrap();
     assert_eq!(scraped.header.writer_id, WriterId(2));
     assert_eq!(copy.payload()[..5], *b"\x03\x02\x02\x02\0");
-    // Of a chunk that has nothing to copy, nobody is asked.
-    let _chunk = producer.acquire_for_writing(0, PageLayout::Four, chunk_of(3, 0));
-    let scraped = memory.scrape(place(0, 2), |_| unreachable!("no packets"), &mut copy);
-    assert_eq!(scraped, None);
+    // The other one has nothing to copy.
+    assert_eq!(memory.scrape(used[1].place, &mut copy), None);
 }
 
 #[test]
@@ -311,7 +310,7 @@ fn forged_headers_and_sizes_stay_inside_the_chunk() {
             store_word(&producer, 0, word);
             let place = place(0, chunk_index);
             let payload_size_bytes = layout.payload_size_bytes(4096);
-            if memory.scrape(place, |_| true, &mut copy).is_some() {
+            if memory.scrape(place, &mut copy).is_some() {
                 assert_eq!(copy.payload().len(), payload_size_bytes);
             }
             assert_eq!(memory.page_word(0), Some(word));
@@ -350,7 +349,7 @@ fn copies_allocate_nothing() {
         let mut chunk = chunk.unwrap();
         chunk.append_packet(b"packet");
         let place = chunk.complete();
-        assert!(memory.scrape(place, |_| true, &mut copy).is_some());
+        assert!(memory.scrape(place, &mut copy).is_some());
         assert!(memory.take(place, &mut copy).is_ok());
         assert_eq!(copy.payload().as_ptr(), before);
     }
@@ -388,7 +387,7 @@ fn adopted_memory_cannot_be_cut_and_holes_are_zeros() {
             memory.page_word(page_index) == Some(PageWord::FREE),
             is_gone
         );
-        assert_eq!(memory.scrape(place, |_| true, &mut copy), None);
+        assert_eq!(memory.scrape(place, &mut copy), None);
         assert!(memory.take(place, &mut copy).is_err());
     }
     // Holes that come and go while chunks are copied.
@@ -476,7 +475,7 @@ fn hostile_threads_disturb_neither_the_service_nor_an_honest_writer() {
             let place = place(random.below(PAGES as usize) as u32, random.below(14) as u8);
             let is_honest = place.page_index == HONEST_PAGE;
             let sizes = PageLayout::ALL.map(|layout| layout.payload_size_bytes(4096));
-            if let Some(scraped) = memory.scrape(place, |_| true, &mut copy) {
+            if let Some(scraped) = memory.scrape(place, &mut copy) {
                 assert!(sizes.contains(&copy.payload().len()));
                 let header = CopiedHeader {
                     writer_id: scraped.header.writer_id,

@@ -233,7 +233,7 @@ fn scrape_beside_a_writer_sees_whole_packets_without_a_race() {
         let (producer, mut service) = one_page();
         let scraper = thread::spawn(move || {
             let mut payload = Vec::new();
-            if let Some(scraped) = service.scrape(FIRST, |_| true, &mut payload) {
+            if let Some(scraped) = service.scrape(FIRST, &mut payload) {
                 assert_eq!(
                     (scraped.header.writer_id.0, scraped.header.chunk_id.0),
                     (1, 1)
@@ -265,7 +265,7 @@ fn scrape_after_a_free_never_mixes_two_writers() {
         service.acquire_for_reading(FIRST).unwrap().free().unwrap();
         let scraper = thread::spawn(move || {
             let mut payload = Vec::new();
-            if let Some(scraped) = service.scrape(FIRST, |_| true, &mut payload) {
+            if let Some(scraped) = service.scrape(FIRST, &mut payload) {
                 assert_eq!(
                     (scraped.header.writer_id.0, scraped.header.chunk_id.0),
                     (2, 2)
@@ -286,7 +286,7 @@ fn scrape_sees_the_packets_before_one_that_is_given_up() {
         let (producer, mut service) = one_page();
         let scraper = thread::spawn(move || {
             let mut payload = Vec::new();
-            if let Some(scraped) = service.scrape(FIRST, |_| true, &mut payload) {
+            if let Some(scraped) = service.scrape(FIRST, &mut payload) {
                 assert_eq!(scraped.header.packets.count(), 2);
                 assert_eq!(payload[..4], *b"\x03one");
                 if !scraped.is_complete {
@@ -415,7 +415,7 @@ fn copying_scrape_after_a_take_never_mixes_two_writers() {
         memory.take(FIRST, &mut ChunkCopy::new()).unwrap();
         let scraper = thread::spawn(move || {
             let mut copy = ChunkCopy::new();
-            if let Some(scraped) = memory.scrape(FIRST, |_| true, &mut copy) {
+            if let Some(scraped) = memory.scrape(FIRST, &mut copy) {
                 assert_eq!(
                     (scraped.header.writer_id.0, scraped.header.chunk_id.0),
                     (2, 2)

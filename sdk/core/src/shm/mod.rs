@@ -77,6 +77,7 @@ mod shared_fd; // memory that processes share by a file descriptor
 mod chunk; // handles of chunks that are being written or read
 mod foreign; // copying chunks of a process that is not trusted
 mod scrape; // reading chunks that are still being written
+mod used_chunks; // the chunks in use, in their order
 
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -102,3 +103,4 @@ pub use memory::{
 pub use scrape::ScrapedChunk;
 pub use shared_fd::{SharedFd, SharedFdError};
 pub use state::{ChunkMove, ChunkState, MoveError, PageWord};
+pub use used_chunks::UsedChunk;

@@ -30,7 +30,6 @@ use super::header::CopiedHeader;
 use super::layout::ChunkPlace;
 use super::memory::{Mapping, ServiceMemory};
 use super::state::{self, ChunkState};
-use crate::ids::WriterId;
 
 /// The largest number of bytes that the size of a fragment takes.
 const SIZE_MAX_BYTES: usize = 4;
@@ -51,15 +50,8 @@ impl ServiceMemory {
     /// chunk's payload; bytes behind the copied fragments are zero. The chunk's state does not
     /// change.
     ///
-    /// Looks at the header first, and copies nothing unless the chunk's trace writer `is_wanted`.
-    /// Returns `None` if the chunk does not exist, is not in use, has no finished fragment, or is not
-    /// wanted.
-    pub fn scrape(
-        &mut self,
-        place: ChunkPlace,
-        is_wanted: impl FnOnce(WriterId) -> bool,
-        payload: &mut Vec<u8>,
-    ) -> Option<ScrapedChunk> {
+    /// Returns `None` if the chunk does not exist, is not in use, or has no finished fragment.
+    pub fn scrape(&mut self, place: ChunkPlace, payload: &mut Vec<u8>) -> Option<ScrapedChunk> {
         let backing = &self.mapping.backing;
         let copy_bytes = |offset_bytes, copy: &mut [u8]| {
             // SAFETY: the bytes are those of finished fragments, inside the payload. By items 1 to 3
@@ -67,13 +59,12 @@ impl ServiceMemory {
             copy.copy_from_slice(unsafe { backing.read(offset_bytes, copy.len()) });
         };
         // SAFETY: the chunk stays in use by item 3 above, so the bytes of its header stay a header.
-        unsafe { self.mapping.scrape(place, is_wanted, payload, copy_bytes) }
+        unsafe { self.mapping.scrape(place, payload, copy_bytes) }
     }
 }
 
 impl Mapping {
-    /// Scrapes a chunk as [`ServiceMemory::scrape`] does, if its trace writer `is_wanted`.
-    /// `copy_bytes` copies bytes from an offset of the mapping on. They are bytes of the chunk's
+    /// Scrapes a chunk as [`ServiceMemory::scrape`] does. `copy_bytes` copies bytes from an offset of the mapping on. They are bytes of the chunk's
     /// fragments that are counted as finished, and each is copied once.
     ///
     /// # Safety
@@ -82,7 +73,6 @@ impl Mapping {
     pub(super) unsafe fn scrape(
         &self,
         place: ChunkPlace,
-        is_wanted: impl FnOnce(WriterId) -> bool,
         payload: &mut Vec<u8>,
         copy_bytes: impl Fn(usize, &mut [u8]),
     ) -> Option<ScrapedChunk> {
@@ -100,7 +90,7 @@ impl Mapping {
         } else {
             header.packets.count().saturating_sub(1)
         };
-        if fragments == 0 || !is_wanted(header.writer_id) {
+        if fragments == 0 {
             return None;
         }
         payload.resize(extent.payload_size_bytes(), 0);

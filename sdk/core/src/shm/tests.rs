@@ -116,7 +116,7 @@ fn a_place_outside_the_memory_or_the_layout_is_refused() {
             service.acquire_for_reading(outside).err(),
             Some(MoveError::NoSuchChunk)
         );
-        assert_eq!(service.scrape(outside, |_| true, &mut Vec::new()), None);
+        assert_eq!(service.scrape(outside, &mut Vec::new()), None);
     }
     assert!(
         producer
@@ -345,7 +345,7 @@ fn a_chunk_without_its_header_has_no_packets_to_scrape() {
                 for _ in 0..layout.chunk_count() {
                     let word = service.mapping.page_word(0).unwrap();
                     let (_, chunk_index) = state::take_free_chunk(word, layout).unwrap();
-                    let found = service.scrape(place(0, chunk_index), |_| true, &mut Vec::new());
+                    let found = service.scrape(place(0, chunk_index), &mut Vec::new());
                     assert_eq!(found, None, "{old_layout:?}, {layout:?} {chunk_index}");
                 }
             }
@@ -371,14 +371,14 @@ fn a_scrape_sees_finished_packets_only() {
         .acquire_for_writing(0, PageLayout::Four, chunk_of(3, 9))
         .unwrap();
     let place = chunk.place();
-    assert_eq!(service.scrape(place, |_| true, &mut payload), None);
+    assert_eq!(service.scrape(place, &mut payload), None);
     assert!(chunk.begin_fragment());
     chunk.fill_fragment(b"one");
-    assert_eq!(service.scrape(place, |_| true, &mut payload), None);
+    assert_eq!(service.scrape(place, &mut payload), None);
     chunk.end_continuation(3);
-    assert_eq!(service.scrape(place, |_| true, &mut payload), None);
+    assert_eq!(service.scrape(place, &mut payload), None);
     chunk.publish_finished();
-    let scraped = service.scrape(place, |_| true, &mut payload).unwrap();
+    let scraped = service.scrape(place, &mut payload).unwrap();
     assert_eq!(
         scraped,
         ScrapedChunk {
@@ -395,11 +395,11 @@ fn a_scrape_sees_finished_packets_only() {
 
     assert!(chunk.begin_fragment());
     chunk.fill_fragment(b"second");
-    let again = service.scrape(place, |_| true, &mut payload).unwrap();
+    let again = service.scrape(place, &mut payload).unwrap();
     assert_eq!(again, scraped);
     assert_eq!(payload[..8], *b"\x83\x80\x80\0one\0");
     chunk.end_continuing(6);
-    let again = service.scrape(place, |_| true, &mut payload).unwrap();
+    let again = service.scrape(place, &mut payload).unwrap();
     assert_eq!(
         again.header.packets.flags(),
         ChunkFlags::LAST_PACKET_CONTINUES
@@ -423,7 +423,7 @@ fn scrape_sees_all_of_a_complete_chunk_and_keeps_its_state() {
     assert!(chunk.begin_fragment());
     chunk.fill_fragment(b"lost");
     let place = chunk.complete();
-    let scraped = service.scrape(place, |_| true, &mut payload).unwrap();
+    let scraped = service.scrape(place, &mut payload).unwrap();
     assert!(scraped.is_complete);
     assert_eq!(scraped.header.packets.count(), 3);
     assert_eq!(payload[..4], *b"\x03one");
@@ -432,7 +432,7 @@ fn scrape_sees_all_of_a_complete_chunk_and_keeps_its_state() {
     let readable = service.acquire_for_reading(place).unwrap();
     assert_eq!(readable.payload()[..212], payload[..212]);
     readable.free().unwrap();
-    assert_eq!(service.scrape(place, |_| true, &mut payload), None);
+    assert_eq!(service.scrape(place, &mut payload), None);
 }
 
 #[test]
@@ -451,7 +451,7 @@ fn a_size_that_leads_out_of_the_payload_ends_the_scrape() {
             &size,
         );
         let mut payload = Vec::new();
-        assert!(service.scrape(place, |_| true, &mut payload).is_some());
+        assert!(service.scrape(place, &mut payload).is_some());
         assert_eq!(payload[..4], size);
         assert_eq!(payload[4..], vec![0; 4076]);
         service.acquire_for_reading(place).unwrap().free().unwrap();

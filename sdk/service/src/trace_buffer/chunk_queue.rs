@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 
 use tracezero_core::ids::ChunkId;
 
-use super::sequence::is_newer;
 use super::slot::SlotId;
 
 /// A chunk of a sequence, in the buffer.
@@ -45,7 +44,7 @@ pub(super) struct ChunkQueue {
 
 /// Returns the position of the oldest chunk in `chunks` that is not older than `id`.
 fn position_of(chunks: &VecDeque<QueuedChunk>, id: ChunkId) -> usize {
-    chunks.partition_point(|chunk| is_newer(id, chunk.id))
+    chunks.partition_point(|chunk| id.is_newer_than(chunk.id))
 }
 
 impl ChunkQueue {
@@ -85,7 +84,7 @@ impl ChunkQueue {
         while let Some(&late) = self.late.back() {
             free -= 1;
             self.note_moves(1);
-            if unmoved > 0 && is_newer(self.chunks[unmoved - 1].id, late.id) {
+            if unmoved > 0 && self.chunks[unmoved - 1].id.is_newer_than(late.id) {
                 unmoved -= 1;
                 self.chunks[free] = self.chunks[unmoved];
             } else {
@@ -99,7 +98,7 @@ impl ChunkQueue {
     #[inline]
     pub(super) fn pop_oldest(&mut self) -> Option<QueuedChunk> {
         if let Some(late) = self.late.front()
-            && (self.chunks.front()).is_none_or(|chunk| is_newer(chunk.id, late.id))
+            && (self.chunks.front()).is_none_or(|chunk| chunk.id.is_newer_than(late.id))
         {
             return self.late.pop_front();
         }
@@ -140,7 +139,7 @@ impl ChunkQueue {
         let mut late = self.late.iter().peekable();
         std::iter::from_fn(move || {
             let is_late_next = match (chunks.peek(), late.peek()) {
-                (Some(chunk), Some(late)) => is_newer(chunk.id, late.id),
+                (Some(chunk), Some(late)) => chunk.id.is_newer_than(late.id),
                 (chunk, _) => chunk.is_none(),
             };
             if is_late_next {

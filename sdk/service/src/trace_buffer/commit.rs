@@ -9,7 +9,7 @@ use tracezero_core::shm::layout::ChunkFlags;
 use super::chunk_queue::QueuedChunk;
 use super::fragment::{self, Scan, ScanEnd};
 use super::key_map::SequenceKey;
-use super::sequence::{ConsumedChunk, SequenceIndex, is_newer};
+use super::sequence::{ConsumedChunk, SequenceIndex};
 use super::slot::{Slot, SlotId, reserved_bytes_of, slot_size_bytes};
 use super::{ClientIdentity, FillPolicy, Intake, LossMask, TraceBuffer, UntrustedChunk};
 
@@ -227,7 +227,7 @@ impl TraceBuffer {
         let sequence = &mut self.sequences[chunk.sequence];
         let mut consumed_bytes = 0;
         if let Some(last) = sequence.last_consumed
-            && !is_newer(chunk.id, last.id)
+            && !chunk.id.is_newer_than(last.id)
         {
             let is_last = chunk.id == last.id && last.was_incomplete;
             if is_last && last.payload_bytes < chunk.payload_bytes {
@@ -245,7 +245,7 @@ impl TraceBuffer {
         // rewritten.
         let sequence = &self.sequences[chunk.sequence];
         match sequence.back() {
-            Some(newest) if !is_newer(chunk.id, newest.id) => match sequence.find(chunk.id) {
+            Some(newest) if !chunk.id.is_newer_than(newest.id) => match sequence.find(chunk.id) {
                 Some(present) => self.recommit(chunk, present.slot),
                 None => Admission::Store { consumed_bytes },
             },

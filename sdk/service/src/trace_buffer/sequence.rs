@@ -31,12 +31,6 @@ impl SequenceIndex {
     }
 }
 
-/// Returns true if `a` is newer than `b`. Ids wrap at 2^32.
-#[inline]
-pub(super) fn is_newer(a: ChunkId, b: ChunkId) -> bool {
-    a != b && a.0.wrapping_sub(b.0) < 1 << 31
-}
-
 /// A chunk that left the sequence, read or evicted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConsumedChunk {
@@ -50,7 +44,7 @@ impl ConsumedChunk {
     /// complete or longer one.
     pub(super) fn further(self, other: Self) -> Self {
         let reach = |chunk: &Self| (!chunk.was_incomplete, chunk.payload_bytes);
-        if is_newer(other.id, self.id) || other.id == self.id && reach(&other) > reach(&self) {
+        if other.id.is_newer_than(self.id) || other.id == self.id && reach(&other) > reach(&self) {
             other
         } else {
             self
@@ -158,7 +152,7 @@ impl Sequence {
         if oldest.id == id {
             return Some(oldest);
         }
-        if is_newer(oldest.id, id) || is_newer(id, newest.id) {
+        if oldest.id.is_newer_than(id) || id.is_newer_than(newest.id) {
             return None;
         }
         self.between.as_ref()?.find(id)
@@ -174,7 +168,7 @@ impl Sequence {
                 self.ends = Ends::Same;
                 return false;
             }
-            _ if !is_newer(chunk.id, self.newest.id) => {
+            _ if !chunk.id.is_newer_than(self.newest.id) => {
                 self.insert_out_of_order(chunk);
                 return true;
             }
@@ -190,7 +184,7 @@ impl Sequence {
     }
 
     fn insert_out_of_order(&mut self, chunk: QueuedChunk) {
-        if is_newer(chunk.id, self.oldest.id) {
+        if chunk.id.is_newer_than(self.oldest.id) {
             self.between.get_or_insert_default().insert(chunk);
             return;
         }
@@ -207,18 +201,21 @@ impl Sequence {
     pub(super) fn pop_front(&mut self, consumed: ConsumedChunk) {
         self.remove_oldest();
         if let Some(last) = self.last_consumed {
-            if is_newer(last.id, consumed.id) {
+            if last.id.is_newer_than(consumed.id) {
                 // The removed chunk arrived after `last`, a newer chunk, was evicted. So `last`
                 // stays the newest consumed chunk. All further packets are behind `last`, unless
                 // another chunk older than `last` is in the buffer.
-                if self.front().is_none_or(|next| !is_newer(last.id, next.id)) {
+                if self
+                    .front()
+                    .is_none_or(|next| !last.id.is_newer_than(next.id))
+                {
                     self.pending |= std::mem::take(&mut self.pending_behind);
                 }
                 return;
             }
             if let Some(incoming) = self.incoming
-                && is_newer(consumed.id, incoming)
-                && is_newer(incoming, last.id.next())
+                && consumed.id.is_newer_than(incoming)
+                && incoming.is_newer_than(last.id.next())
             {
                 // Note the gap before the incoming chunk now: after this removal, its predecessor
                 // is no longer known.
@@ -249,14 +246,14 @@ impl Sequence {
         let last = self.last_consumed.map(|last| last.id);
         // The chunk that is about to be stored may belong between `last` and `id`.
         let incoming = self.incoming.filter(|&incoming| {
-            is_newer(id, incoming) && last.is_none_or(|last| is_newer(incoming, last))
+            id.is_newer_than(incoming) && last.is_none_or(|last| incoming.is_newer_than(last))
         });
         let Some(predecessor) = incoming.or(last) else {
             return;
         };
         // An older id is not a gap: an incomplete chunk that was consumed comes again, or newer
         // chunks were evicted before this one arrived.
-        if is_newer(id, predecessor.next()) {
+        if id.is_newer_than(predecessor.next()) {
             self.add_loss(id, LossMask::READ_GAP);
         }
     }
@@ -264,14 +261,15 @@ impl Sequence {
     /// Returns true if the losses in `pending_behind` precede the chunk `id`, which must be the
     /// oldest.
     fn is_behind_losses(&self, id: ChunkId) -> bool {
-        self.last_consumed.is_none_or(|last| !is_newer(last.id, id))
+        self.last_consumed
+            .is_none_or(|last| !last.id.is_newer_than(id))
     }
 
     /// Notes a loss at the chunk `at` or directly before it.
     pub(super) fn add_loss(&mut self, at: ChunkId, cause: LossMask) {
         let next_to_read = self.incoming.or(self.front().map(|front| front.id));
         match next_to_read {
-            Some(next) if is_newer(at, next) => self.pending_behind |= cause,
+            Some(next) if at.is_newer_than(next) => self.pending_behind |= cause,
             _ => self.pending |= cause,
         }
     }
@@ -305,7 +303,7 @@ impl Sequence {
     pub(super) fn expect(&mut self, id: ChunkId) {
         self.incoming = self
             .back()
-            .filter(|newest| is_newer(newest.id, id))
+            .filter(|newest| newest.id.is_newer_than(id))
             .map(|_| id);
     }
 
@@ -343,12 +341,12 @@ mod tests {
 
     #[test]
     fn newer_means_less_than_half_the_id_space_ahead() {
-        assert!(is_newer(ChunkId(1), ChunkId(0)));
-        assert!(is_newer(ChunkId(0), ChunkId(u32::MAX)));
-        assert!(!is_newer(ChunkId(0), ChunkId(0)));
-        assert!(!is_newer(ChunkId(0), ChunkId(1)));
-        assert!(is_newer(ChunkId((1 << 31) - 1), ChunkId(0)));
-        assert!(!is_newer(ChunkId(1 << 31), ChunkId(0)));
+        assert!(ChunkId(1).is_newer_than(ChunkId(0)));
+        assert!(ChunkId(0).is_newer_than(ChunkId(u32::MAX)));
+        assert!(!ChunkId(0).is_newer_than(ChunkId(0)));
+        assert!(!ChunkId(0).is_newer_than(ChunkId(1)));
+        assert!(ChunkId((1 << 31) - 1).is_newer_than(ChunkId(0)));
+        assert!(!ChunkId(1 << 31).is_newer_than(ChunkId(0)));
     }
 
     #[test]

@@ -1,0 +1,119 @@
+//! The chunks in use, in the order in which their trace writers have acquired them.
+//!
+//! Trace writers go on while the service looks at one page after the other, and a writer may use any
+//! page. So one look may find a chunk and miss an earlier one of the same writer. If the service then
+//! took the later one, readers would go past the earlier one. So it looks twice, and leaves out what
+//! is newer than the first look. The second look finds all chunks up to there, for these reasons:
+//!
+//! 1. Chunks in use stay in use meanwhile: only the service frees them, and it has the handle.
+//! 2. A trace writer has acquired all earlier chunks before. The first look has loaded, with acquire,
+//!    the page word of the last chunk that it has found. So the second look sees the words and
+//!    headers of the earlier ones.
+
+#![allow(unsafe_code)] // Reads headers of chunks that trace writers still write to.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::layout::ChunkPlace;
+use super::memory::{Mapping, ServiceMemory};
+use super::state;
+use crate::ids::{ChunkId, WriterId};
+
+/// A chunk that a trace writer is writing, or has completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsedChunk {
+    /// The place of the chunk.
+    pub place: ChunkPlace,
+    /// The trace writer.
+    pub writer_id: WriterId,
+    /// The position of the chunk in the writer's sequence.
+    pub chunk_id: ChunkId,
+}
+
+impl ServiceMemory {
+    /// Returns the chunks in use of the trace writers that are wanted. Those of each writer are in the
+    /// order of their ids, from the oldest that is in use on, and without a gap. Chunks that a writer
+    /// acquires meanwhile may be missing at the end.
+    pub fn used_chunks(&mut self, is_wanted: impl Fn(WriterId) -> bool) -> Vec<UsedChunk> {
+        // SAFETY: the chunks stay in use during the call, because only this handle frees them, and it
+        // is borrowed mutably. So the bytes of their headers stay headers.
+        unsafe {
+            self.mapping
+                .used_chunks(|| self.lent_page_count(), is_wanted)
+        }
+    }
+}
+
+impl Mapping {
+    /// Returns the chunks in use of the trace writers that are wanted, as
+    /// [`ServiceMemory::used_chunks`] says. `page_count` returns the number of pages that may be in
+    /// use.
+    ///
+    /// # Safety
+    ///
+    /// During the call, this process accesses the headers of chunks in use by atomics alone.
+    pub(super) unsafe fn used_chunks(
+        &self,
+        page_count: impl Fn() -> u32,
+        is_wanted: impl Fn(WriterId) -> bool,
+    ) -> Vec<UsedChunk> {
+        let mut newest = HashMap::<WriterId, ChunkId>::new();
+        // SAFETY: the caller's promise.
+        let look = || unsafe { self.look_at_used_chunks(page_count(), &is_wanted) };
+        for chunk in look() {
+            let newest = newest.entry(chunk.writer_id).or_insert(chunk.chunk_id);
+            if chunk.chunk_id.is_newer_than(*newest) {
+                *newest = chunk.chunk_id;
+            }
+        }
+        let mut chunks = look();
+        // A writer's newest chunk of the first look, whose age is 0, comes last.
+        let age = |chunk: &UsedChunk| {
+            let newest = newest.get(&chunk.writer_id)?;
+            let is_known = !chunk.chunk_id.is_newer_than(*newest);
+            is_known.then(|| newest.0.wrapping_sub(chunk.chunk_id.0))
+        };
+        chunks.retain(|chunk| age(chunk).is_some());
+        chunks.sort_by_key(|chunk| (chunk.writer_id.0, Reverse(age(chunk))));
+        chunks
+    }
+
+    /// Looks at all pages once.
+    ///
+    /// # Safety
+    ///
+    /// As for [`used_chunks`](Self::used_chunks).
+    unsafe fn look_at_used_chunks(
+        &self,
+        page_count: u32,
+        is_wanted: impl Fn(WriterId) -> bool,
+    ) -> Vec<UsedChunk> {
+        let mut found = Vec::new();
+        for page_index in 0..page_count {
+            let Some(word) = self.page_word(page_index).map(state::load) else {
+                break;
+            };
+            for chunk_index in word.used_chunks() {
+                let place = ChunkPlace {
+                    page_index,
+                    chunk_index,
+                };
+                let extent = word.layout().and_then(|layout| self.extent(place, layout));
+                let Some(extent) = extent else {
+                    continue;
+                };
+                // SAFETY: the caller's promise.
+                let header = unsafe { self.chunk_header(extent) }.load();
+                if is_wanted(header.writer_id) {
+                    found.push(UsedChunk {
+                        place,
+                        writer_id: header.writer_id,
+                        chunk_id: header.chunk_id,
+                    });
+                }
+            }
+        }
+        found
+    }
+}
