@@ -88,6 +88,12 @@ impl RemoteConsumer {
     /// Prepares for a session, which may end before [`set_session`](Self::set_session) is called.
     pub(crate) fn expect_session(&self, enable_request: u64, file: Option<Arc<FileWaker>>) {
         let mut state = self.state.lock();
+        // The former session was freed. The thread that writes its file need not have ended.
+        if let (Connection::Open(outgoing), Some(former)) =
+            (&state.connection, state.enable_request)
+        {
+            outgoing.reply(former, Some(&tracing_disabled(None)));
+        }
         state.enable_request = Some(enable_request);
         state.file = file.map_or(File::None, File::Open);
         state.ended = None;

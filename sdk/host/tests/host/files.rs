@@ -219,16 +219,22 @@ fn a_freed_file_says_nothing_about_the_next_session() {
     let mut producer = daemon.producer("p");
     producer.register("ds");
     let mut consumer = daemon.consumer();
+    let mut freed = None;
     for round in 0..20 {
         let trace = daemon.folder.file(format!("trace-{round}"));
         let file = File::create_new(&trace).unwrap();
         let enabled = consumer.enable_with(&into_file(""), file);
+        // Each request is answered, at the latest when the next session begins.
+        if let Some(freed) = freed.take() {
+            assert_eq!(consumer.ended(freed), None);
+        }
         let instance = producer.started();
         producer.write(&instance, round);
         producer.sync();
         if round % 2 == 0 {
             // The thread of this file may still end when the next session has begun.
             consumer.call(&Request::FreeBuffers);
+            freed = Some(enabled);
         } else {
             consumer.disable();
             assert_eq!(consumer.ended(enabled), None);
