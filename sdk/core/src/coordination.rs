@@ -75,6 +75,12 @@ pub enum DataSourceError {
         /// The maximum size of all their descriptors, in bytes.
         bytes_max: usize,
     },
+    /// The descriptors of all producers of this user are too large. Shorten their schemas and
+    /// categories, or end some of these producers.
+    TooLargeForUser {
+        /// The maximum size of all descriptors of a user's producers, in bytes.
+        bytes_max: usize,
+    },
     /// The name of the data source is empty or too long. Choose another name.
     WrongName {
         /// The size of the name in bytes.
@@ -104,6 +110,11 @@ impl fmt::Display for DataSourceError {
                 f,
                 "a producer may offer {count_max} data sources with {bytes_max} bytes of descriptors; \
                  unregister some, or shorten their schemas and categories"
+            ),
+            Self::TooLargeForUser { bytes_max } => write!(
+                f,
+                "the producers of a user may offer data sources with {bytes_max} bytes of descriptors; \
+                 shorten their schemas and categories, or end some of the producers"
             ),
             Self::WrongName { bytes, bytes_max } => write!(
                 f,

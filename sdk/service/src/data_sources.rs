@@ -1,6 +1,5 @@
 //! Data sources, which producers register and sessions record.
 
-use super::context::ConnectedProducer;
 use super::control::Control;
 use super::instance::RegisteredDataSource;
 use super::limit_log::ProducerLimit;
@@ -13,6 +12,9 @@ const DATA_SOURCES_PER_PRODUCER_MAX: usize = 1024;
 
 /// The maximum size of the descriptors of a producer's data sources, in bytes.
 const DESCRIPTORS_PER_PRODUCER_MAX_BYTES: usize = 4 << 20;
+
+/// The maximum size of the descriptors of all producers of a user, in bytes.
+const DESCRIPTORS_PER_UID_MAX_BYTES: usize = 64 << 20;
 
 const TOO_MANY: DataSourceError = DataSourceError::TooMany {
     count_max: DATA_SOURCES_PER_PRODUCER_MAX,
@@ -35,20 +37,6 @@ fn size_bytes(descriptor: &DataSourceDescriptor) -> usize {
         + categories.sum::<usize>()
 }
 
-impl ConnectedProducer {
-    /// Counts the size of a descriptor that replaces one of `former_bytes`. Returns false if
-    /// descriptors would be too large.
-    fn makes_room(&mut self, former_bytes: usize, descriptor: &DataSourceDescriptor) -> bool {
-        let others_bytes = self.descriptors_bytes - former_bytes;
-        let all_bytes = others_bytes + size_bytes(descriptor);
-        let fits = all_bytes <= DESCRIPTORS_PER_PRODUCER_MAX_BYTES;
-        if fits {
-            self.descriptors_bytes = all_bytes;
-        }
-        fits
-    }
-}
-
 impl Control {
     /// Registers a data source. Present and later sessions can record it.
     pub(super) fn register_data_source(
@@ -68,16 +56,15 @@ impl Control {
         if descriptor.id != 0 && registered.any(|other| other.descriptor.id == descriptor.id) {
             return Err(DataSourceError::IdInUse { id: descriptor.id });
         }
-        if !producer.makes_room(0, &descriptor) {
-            self.limit_reached(producer_id, ProducerLimit::DataSources, 1);
-            return Err(TOO_MANY);
-        }
+        self.make_room(producer_id, 0, &descriptor)?;
         self.last_registration.0 += 1;
         let data_source = RegisteredDataSource {
             number: self.last_registration,
             descriptor,
         };
-        producer.data_sources.push(data_source.clone());
+        if let Some(producer) = self.producers.get_mut(&producer_id) {
+            producer.data_sources.push(data_source.clone());
+        }
         self.for_each_session(|session, context| {
             session.set_up_and_start(context, producer_id, &data_source);
         });
@@ -91,28 +78,57 @@ impl Control {
         descriptor: DataSourceDescriptor,
     ) -> Result<(), DataSourceError> {
         self.check_data_source_name(producer_id, &descriptor)?;
-        let producer = self.producers.get_mut(&producer_id);
-        let known = producer.and_then(|producer| {
-            let index = producer.data_sources.iter().position(|other| {
-                descriptor.id != 0
-                    && other.descriptor.id == descriptor.id
-                    && other.descriptor.name == descriptor.name
-            });
-            Some((index?, producer))
-        });
-        let Some((index, producer)) = known else {
-            return Err(DataSourceError::Unknown {
-                id: descriptor.id,
-                name: descriptor.name,
-            });
+        let (id, name) = (descriptor.id, descriptor.name.clone());
+        let is_meant = |other: &RegisteredDataSource| {
+            id != 0 && other.descriptor.id == id && other.descriptor.name == name
         };
-        let former_bytes = size_bytes(&producer.data_sources[index].descriptor);
-        if !producer.makes_room(former_bytes, &descriptor) {
-            self.limit_reached(producer_id, ProducerLimit::DataSources, 1);
-            return Err(TOO_MANY);
+        let producer = self.producers.get(&producer_id);
+        let known = producer.and_then(|it| it.data_sources.iter().find(|other| is_meant(other)));
+        let Some(known) = known else {
+            return Err(DataSourceError::Unknown { id, name });
+        };
+        let former_bytes = size_bytes(&known.descriptor);
+        self.make_room(producer_id, former_bytes, &descriptor)?;
+        let producer = self.producers.get_mut(&producer_id);
+        let mut data_sources = producer.into_iter().flat_map(|it| &mut it.data_sources);
+        if let Some(known) = data_sources.find(|other| is_meant(other)) {
+            known.descriptor = descriptor;
         }
-        producer.data_sources[index].descriptor = descriptor;
         Ok(())
+    }
+
+    /// Counts the size of a descriptor that replaces one of `former_bytes`, if there is room for it.
+    fn make_room(
+        &mut self,
+        producer_id: ProducerId,
+        former_bytes: usize,
+        descriptor: &DataSourceDescriptor,
+    ) -> Result<(), DataSourceError> {
+        let more_bytes = size_bytes(descriptor);
+        let Some(producer) = self.producers.get(&producer_id) else {
+            return Ok(());
+        };
+        let uid = producer.link.client().uid;
+        let of_user = self
+            .producers
+            .values()
+            .filter(|it| it.link.client().uid == uid);
+        let user_bytes: usize = of_user.map(|it| it.descriptors_bytes).sum();
+        let producer_bytes = producer.descriptors_bytes - former_bytes + more_bytes;
+        let refusal = if producer_bytes > DESCRIPTORS_PER_PRODUCER_MAX_BYTES {
+            TOO_MANY
+        } else if user_bytes - former_bytes + more_bytes > DESCRIPTORS_PER_UID_MAX_BYTES {
+            DataSourceError::TooLargeForUser {
+                bytes_max: DESCRIPTORS_PER_UID_MAX_BYTES,
+            }
+        } else {
+            if let Some(producer) = self.producers.get_mut(&producer_id) {
+                producer.descriptors_bytes = producer_bytes;
+            }
+            return Ok(());
+        };
+        self.limit_reached(producer_id, ProducerLimit::DataSources, 1);
+        Err(refusal)
     }
 
     /// Refuses the name of a data source that is empty or too long. The service keeps names, and

@@ -39,7 +39,7 @@ pub struct TraceStats {
     /// The number of data sources that producers offer.
     pub data_sources_registered: u32,
     /// The number of data sources that the service refused, over all producers: a producer may offer
-    /// 1024, with 4 MiB of descriptors, and their names have 1 to 256 bytes.
+    /// 1024, with 4 MiB of descriptors, a user 64 MiB, and their names have 1 to 256 bytes.
     pub data_sources_refused: u64,
     /// The number of instances of data sources that this session ever had.
     pub data_sources_seen: u64,

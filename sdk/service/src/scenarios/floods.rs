@@ -94,6 +94,33 @@ fn data_sources_beyond_the_limit_are_refused() {
 }
 
 #[test]
+fn descriptors_of_a_user_beyond_64_mib_are_refused() {
+    const SCHEMA_BYTES: usize = 1 << 20;
+    const PRODUCERS: usize = 24;
+    let world = World::new();
+    let producers: Vec<_> = (0..PRODUCERS).map(|_| world.producer_of("p", 7)).collect();
+    // Three of them, and what surrounds them, fit into the 4 MiB of a producer.
+    let offers = producers.iter().flat_map(|producer| {
+        (0..3)
+            .map(|number| (producer.endpoint).register_data_source(described(number, SCHEMA_BYTES)))
+    });
+    let refused: Vec<_> = offers.filter_map(Result::err).collect();
+    assert_eq!(refused.len(), 3 * PRODUCERS - 63);
+    assert_eq!(
+        refused[0].to_string(),
+        "the producers of a user may offer data sources with 67108864 bytes of descriptors; shorten \
+         their schemas and categories, or end some of the producers"
+    );
+    // Other users have limits of their own, and a producer that goes makes room.
+    let other = world.producer_of("other", 8);
+    let schema = || described(0, SCHEMA_BYTES);
+    assert_eq!(other.endpoint.register_data_source(schema()), Ok(()));
+    drop(producers);
+    let next = world.producer_of("next", 7);
+    assert_eq!(next.endpoint.register_data_source(schema()), Ok(()));
+}
+
+#[test]
 fn descriptors_beyond_the_limit_are_refused() {
     const SCHEMA_BYTES: usize = 128 << 10;
     let world = World::new();
