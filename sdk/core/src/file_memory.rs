@@ -12,12 +12,12 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
 
 use crate::fork_guard;
 
@@ -67,13 +67,19 @@ impl Pages {
         })
     }
 
-    /// Advises the kernel how the memory will be used.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel does not know the advice.
-    pub fn advise(&self, advice: Advice) -> io::Result<()> {
-        self.map.advise(advice)
+    /// Asks the system for huge pages. If it has none, small ones work as well.
+    pub fn prefer_huge(&self) {
+        #[cfg(target_os = "linux")]
+        let _ = self.map.advise(memmap2::Advice::HugePage);
+    }
+
+    /// Provides the pages of a part, so that no write to them waits for the system. The part starts at
+    /// a multiple of the page size. Without Linux 5.14, each page still comes at the first write to it.
+    pub fn populate(&self, part: Range<usize>) {
+        #[cfg(target_os = "linux")]
+        let _ = (self.map).advise_range(memmap2::Advice::PopulateWrite, part.start, part.len());
+        #[cfg(not(target_os = "linux"))]
+        let _ = part;
     }
 }
 

@@ -36,6 +36,11 @@ impl Environment for LogEnvironment {
         Machine.uid()
     }
 
+    /// While one chunk is committed, producers at full speed fill their memory.
+    fn prefers_short_commits(&self) -> bool {
+        true
+    }
+
     fn limit_reached(&self, reached: &LimitReached) {
         self.log.line(Subject::Producer, format_args!("{reached}"));
     }

@@ -35,6 +35,12 @@ pub trait Environment: Send + Sync {
         let _ = reached;
     }
 
+    /// Returns true if no commit should wait for long, although commits then take a little longer.
+    /// Trace buffers take fewer pages at a time from the system then.
+    fn prefers_short_commits(&self) -> bool {
+        false
+    }
+
     /// Returns a number from 0 up to but excluding 1.
     fn random_fraction(&self) -> f64 {
         (self.random_bits() >> 11) as f64 / (1_u64 << 53) as f64

@@ -119,6 +119,9 @@ impl Control {
                     TraceBuffer::in_crash_file(folder, index, size_bytes, config.fill_policy)
                 }
                 (None, Some(limit_bytes)) if streams => TraceBuffer::growing(limit_bytes),
+                (None, _) if self.environment.prefers_short_commits() => {
+                    TraceBuffer::of_small_pages(size_bytes, config.fill_policy)
+                }
                 (None, _) => TraceBuffer::new(size_bytes, config.fill_policy),
             };
             let buffer =

@@ -261,6 +261,20 @@ impl TraceBuffer {
         Ok(Self::of_ring(ring, policy))
     }
 
+    /// Creates an empty buffer, as [`new`](Self::new) does, whose memory takes only a few pages at a
+    /// time from the system. So no commit waits for long, but commits take a little longer.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn of_small_pages(size_bytes: u64, policy: FillPolicy) -> Result<Self, BufferError> {
+        let rounded = rounded_size_bytes(size_bytes)?;
+        let size_bytes = u64::from(rounded);
+        let ring = Ring::of_small_pages(rounded)
+            .map_err(|source| BufferError::OutOfMemory { size_bytes, source })?;
+        Ok(Self::of_ring(ring, policy))
+    }
+
     /// Creates an empty buffer, as [`new`](Self::new) does, whose memory is in a crash file.
     /// `index` is the position of the buffer in the session's configuration.
     ///

@@ -103,22 +103,22 @@ impl SegmentMemory {
     fn map(size_bytes: u32) -> io::Result<Self> {
         #[cfg(test)]
         memory_refusal::check()?;
-        let pages = Pages::anonymous(size_bytes as usize)?;
-        #[cfg(target_os = "linux")]
-        {
-            // Huge pages make the first lap of the write cursor several times faster and later laps
-            // a little faster. At most one huge page is used only in part, which is little compared
-            // to memory of this size.
-            const HUGE_PAGES_FROM_BYTES: u32 = 8 << 20;
-            if size_bytes >= HUGE_PAGES_FROM_BYTES {
-                // A kernel without huge pages refuses this. Small pages work as well.
-                let _ = pages.advise(memmap2::Advice::HugePage);
-            }
-        }
         Ok(Self {
-            pages,
+            pages: Pages::anonymous(size_bytes as usize)?,
             file_segment: None,
         })
+    }
+
+    /// Maps memory as [`map`](Self::map) does, in huge pages if it is large. They make the first lap of
+    /// the write cursor several times faster, and later laps a little faster. At most one huge page is
+    /// used only in part, which is little compared to memory of this size.
+    fn map_huge(size_bytes: u32) -> io::Result<Self> {
+        const HUGE_PAGES_FROM_BYTES: u32 = 8 << 20;
+        let memory = Self::map(size_bytes)?;
+        if size_bytes >= HUGE_PAGES_FROM_BYTES {
+            memory.pages.prefer_huge();
+        }
+        Ok(memory)
     }
 
     /// Maps a new segment of a file.
@@ -140,13 +140,9 @@ impl SegmentMemory {
     pub(crate) fn map_ahead(size_bytes: u32, file: Option<&Arc<RingFile>>) -> io::Result<Self> {
         let memory = match file {
             Some(file) => Self::map_in_file(file).map_err(io::Error::other)?,
-            None => Self::map(size_bytes)?,
+            None => Self::map_huge(size_bytes)?,
         };
-        #[cfg(target_os = "linux")]
-        {
-            // A kernel that does not know this advice provides each page at the first write to it.
-            let _ = memory.pages.advise(memmap2::Advice::PopulateWrite);
-        }
+        memory.pages.populate(0..memory.len());
         Ok(memory)
     }
 }
@@ -248,6 +244,9 @@ pub(super) struct Ring {
     /// The end of the memory in the write cursor's segment that was ever written; at most
     /// `segment_bytes` from `start_bytes`.
     used_end_bytes: u32,
+    /// The end of the memory whose pages are present; [`u32::MAX`] if the ring does not provide any
+    /// more of them.
+    present_bytes: u32,
     slots: SlotTable,
     /// The file that the memory is in.
     file: Option<Arc<RingFile>>,
@@ -277,11 +276,21 @@ impl Ring {
     ///
     /// Returns an error if the operating system refuses the address space.
     pub(super) fn new(size_bytes: u32) -> io::Result<Self> {
-        Ok(Self::of_segments(
-            SegmentMemory::map(size_bytes)?,
-            u32::BITS,
-            1,
-        ))
+        let memory = SegmentMemory::map_huge(size_bytes)?;
+        Ok(Self::of_segments(memory, u32::BITS, 1))
+    }
+
+    /// Creates a ring of one segment, whose pages come a few at a time. So no commit waits for long.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
+    pub(super) fn of_small_pages(size_bytes: u32) -> io::Result<Self> {
+        let memory = SegmentMemory::map(size_bytes)?;
+        Ok(Self {
+            present_bytes: 0,
+            ..Self::of_segments(memory, u32::BITS, 1)
+        })
     }
 
     /// Creates a ring of one segment, whose memory is in a file.
@@ -303,7 +312,7 @@ impl Ring {
     ///
     /// Returns an error if the operating system refuses the address space.
     pub(super) fn growing(segment_shift: u32, segments_max: u32) -> io::Result<Self> {
-        let memory = SegmentMemory::map(1 << segment_shift)?;
+        let memory = SegmentMemory::map_huge(1 << segment_shift)?;
         Ok(Self::of_segments(memory, segment_shift, segments_max))
     }
 
@@ -340,6 +349,7 @@ impl Ring {
             start_bytes: 0,
             write_bytes: 0,
             used_end_bytes: 0,
+            present_bytes: u32::MAX,
             slots: SlotTable::for_memory_of(segment_bytes.saturating_mul(segments_max)),
             file: None,
             unwritten: Vec::new(),
@@ -360,7 +370,7 @@ impl Ring {
             };
             let start_bytes = (memory.len() as u32) << (self.segment_shift % u32::BITS);
             let used = ..self.used_bytes_from(start_bytes) as usize;
-            let mut copy = SegmentMemory::map(self.segment_bytes)?;
+            let mut copy = SegmentMemory::map_huge(self.segment_bytes)?;
             copy[used].copy_from_slice(&segment[used]);
             memory.push(Some(copy));
         }
@@ -750,6 +760,22 @@ impl Ring {
         self.write_bytes = self.start_bytes;
     }
 
+    /// Provides pages for what is written next, some at a time: one by one they take longer.
+    #[cold]
+    fn provide_pages(&mut self) {
+        const AHEAD_BYTES: u32 = 256 << 10;
+        let from = self.present_bytes;
+        let until = self.write_bytes.saturating_add(AHEAD_BYTES) / AHEAD_BYTES * AHEAD_BYTES;
+        let until = until.min(self.segment_bytes);
+        if let Some(Some(memory)) = self.memory.first() {
+            memory.pages.populate(from as usize..until as usize);
+        }
+        self.present_bytes = match until < self.segment_bytes {
+            true => until,
+            false => u32::MAX,
+        };
+    }
+
     /// Stores a chunk at the write cursor, where no slot may be in its way. Sets the descriptor's
     /// `offset`. The length of `payload` must be its `payload_bytes`.
     #[inline]
@@ -758,6 +784,9 @@ impl Ring {
         // What is there is padding by now, and what follows begins with a header.
         self.note_writing(slot.size_bytes());
         self.write_bytes += slot.size_bytes();
+        if self.write_bytes > self.present_bytes {
+            self.provide_pages();
+        }
         self.used_end_bytes = self.used_end_bytes.max(self.write_bytes);
         self.bytes_at_mut(slot.payload_offset(), payload.len())
             .copy_from_slice(payload);
