@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-/// If more memory than this is free after all bytes were sent, it is given back.
-const KEPT_BYTES_MAX: usize = 256 * 1024;
+/// If more memory than this is free after all bytes were sent, it is given back: a daemon has many
+/// connections, to most of which it sends little.
+const KEPT_BYTES_MAX: usize = 1024;
 
 /// Bytes that wait to be sent.
 ///

@@ -45,7 +45,7 @@ use super::backing::Backing;
 #[cfg(loom)]
 use super::backing_loom::Backing;
 use super::header::CopiedHeader;
-use super::layout::{ChunkPlace, PAGE_SIZE_MAX_BYTES};
+use super::layout::ChunkPlace;
 use super::memory::{Geometry, Mapping};
 use super::scrape::ScrapedChunk;
 use super::shared_fd::{SharedFd, SharedFdError};
@@ -53,9 +53,9 @@ use super::state::{self, MoveError, PageWord};
 use super::used_chunks::UsedChunk;
 use crate::ids::WriterId;
 
-/// A buffer for the payload of one chunk, which is used for one chunk after the other. It has room
-/// for the payload of every chunk, so copying allocates nothing.
-#[derive(Debug)]
+/// A buffer for the payload of one chunk, which is used for one chunk after the other. It is as large
+/// as the largest chunk so far, so copying soon allocates nothing.
+#[derive(Debug, Default)]
 pub struct ChunkCopy {
     payload: Vec<u8>,
 }
@@ -64,9 +64,7 @@ impl ChunkCopy {
     /// Creates an empty buffer.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            payload: Vec::with_capacity(PAGE_SIZE_MAX_BYTES),
-        }
+        Self::default()
     }
 
     /// Returns the payload of the chunk that was copied last. After an error, or if there was nothing
@@ -74,12 +72,6 @@ impl ChunkCopy {
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.payload
-    }
-}
-
-impl Default for ChunkCopy {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
