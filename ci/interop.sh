@@ -13,8 +13,9 @@
 # 3. Our daemon and `perfetto` record `sdk_producer`, which uses Perfetto's SDK. All slices must be
 #    there, without an error. `sdk_producer THREADS SPANS drop|stall|stalldrop` is a program that
 #    records so many spans `work` of the category `test` with the argument `index` in each thread as
-#    soon as a session wants them, says `done`, and waits for a line. It is also killed at 100 random
-#    moments; KILLS says another number.
+#    soon as a session wants them, says `done`, and waits for a line. Sessions record it beside a
+#    program of ours, and after the daemon was started again. It is also killed at 100 random moments;
+#    KILLS says another number.
 # 4. `ci/perfetto_uses.sh` uses the command `perfetto` in 55 ways with both daemons. Exit codes,
 #    messages and traces must be the same, except for what is listed below.
 set -euo pipefail
@@ -226,9 +227,10 @@ work,100000,0,4999950000
 LINES
 expect_clean sdk
 
-# Kills `sdk_producer` at random moments. What it had recorded must be in the trace.
+# Records `sdk_producer` beside a program of ours, starts the daemon again, and kills `sdk_producer` at
+# random moments. What it has recorded must be in the trace.
 PERFETTO_BIN=$perfetto TRACEZERO_TEST_DAEMON=tracezero TRACEZERO_SYSTEM_KILLS=${KILLS:-100} \
-    "$(executable system)" --ignored --nocapture a_killed_sdk || failed=1
+    "$(executable system)" --ignored --nocapture sdk:: || failed=1
 
 # Writes the results of `ci/perfetto_uses.sh` with a daemon, without what differs for a reason.
 uses() { # uses <name> <daemon>

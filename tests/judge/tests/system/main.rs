@@ -33,6 +33,6 @@ mod probes; // what traced_probes records
 mod commands; // ways to use the command
 mod bad_configs; // configurations that the daemon refuses
 mod killed_commands; // commands that are killed, producers that are stopped
-mod killed_sdk; // producers of the SDK in C++ that are killed
+mod sdk; // producers of the SDK in C++
 mod stopped_daemon; // a daemon that is stopped for a while
 mod soak; // everything at random

@@ -1,0 +1,121 @@
+//! Producers of Perfetto's own SDK, which `ci/interop.sh` describes.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use judge::{ExtraSchema, Options, Verdict, judge_with};
+
+use crate::machine::{Machine, judged, wait_until};
+use crate::programs::SPANS;
+use crate::recordings::EVERYTHING;
+use crate::restarts::{MORE_KIB, kills};
+use crate::running::Program;
+
+/// The time until a producer is killed. It connects within 10 ms, and records from then on.
+const KILLED_WITHIN: Duration = Duration::from_millis(40);
+
+/// The number of producers in one recording.
+const PER_RECORDING: usize = 20;
+
+/// The number of recordings after which the daemon's memory stays as it is.
+const WARM_UP: usize = 3;
+
+/// The number of spans of a producer that ends by itself.
+const SPANS_OF_SDK: u64 = 20_000;
+
+/// Waits until a producer has recorded. The time that it took follows in the line.
+#[track_caller]
+fn wait_until_done(producer: &mut Program) {
+    while !producer.line("done").starts_with("done") {}
+}
+
+/// Returns the number of spans of each sequence, smallest first. None may be missing or twice.
+#[track_caller]
+fn spans(verdict: &Verdict) -> Vec<u64> {
+    let mut indices: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for event in verdict.events_named("work") {
+        let index = event.args["index"].as_u64().unwrap();
+        indices.entry(event.sequence_id).or_default().push(index);
+    }
+    let mut counts: Vec<u64> = Vec::new();
+    for (sequence, indices) in indices {
+        counts.push(indices.len() as u64);
+        let whole = 0..indices.len() as u64;
+        assert!(indices.into_iter().eq(whole), "a gap in {sequence}");
+    }
+    counts.sort_unstable();
+    counts
+}
+
+#[test]
+#[ignore = "needs sdk_producer: ci/interop.sh runs it"]
+fn two_sessions_have_all_that_both_sdks_record() {
+    let machine = Machine::start().expect("the programs are there");
+    let sessions = ["one", "two"].map(|name| machine.record(name, EVERYTHING));
+    wait_until(|| machine.has_sessions(2));
+    let count = SPANS_OF_SDK.to_string();
+    let mut theirs = machine.sdk_producer(&["1", &count, "stalldrop"]).unwrap();
+    let mut ours = machine.program("spans");
+    wait_until_done(&mut theirs);
+    ours.wait_for("done");
+    for session in sessions {
+        let verdict = judged(&session.finish());
+        assert_eq!(spans(&verdict), [SPANS, SPANS, SPANS, SPANS_OF_SDK]);
+        for process in [&theirs, &ours] {
+            let process = process.id().cast_signed();
+            let mut packets = verdict.packets.iter();
+            assert!(packets.any(|packet| packet.trusted_pid() == process));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs sdk_producer: ci/interop.sh runs it"]
+fn an_sdk_connects_again_to_a_new_daemon() {
+    let mut machine = Machine::start().expect("the programs are there");
+    let count = SPANS_OF_SDK.to_string();
+    let mut producer = machine.sdk_producer(&["1", &count, "stalldrop"]).unwrap();
+    machine.wait_for_producers(1);
+    machine.restart();
+    machine.wait_for_producers(1);
+    let recording = machine.record("again", EVERYTHING);
+    wait_until_done(&mut producer);
+    let verdict = judged(&recording.finish());
+    assert_eq!(spans(&verdict), [SPANS_OF_SDK]);
+}
+
+#[test]
+#[ignore = "needs sdk_producer: ci/interop.sh runs it"]
+fn what_a_killed_sdk_has_recorded_is_in_the_trace_without_a_gap() {
+    let machine = Machine::start().expect("the programs are there");
+    let (mut recorded, mut level) = (0, None);
+    let runs = Vec::from_iter(0..kills());
+    for (index, part) in runs.chunks(PER_RECORDING).enumerate() {
+        let recording = machine.record("killed.pftrace", EVERYTHING);
+        machine.wait_for_session("STARTED");
+        for _ in part {
+            let producer = machine
+                .sdk_producer(&["1", "1000000", "stalldrop"])
+                .unwrap();
+            thread::sleep(KILLED_WITHIN.mul_f64(fastrand::f64()));
+            producer.kill();
+        }
+        machine.wait_for_producers(0);
+        let options = Options {
+            allow_open_spans: true,
+            ..Options::default()
+        };
+        let verdict = judge_with(&recording.finish(), &ExtraSchema::new(), options).unwrap();
+        recorded += spans(&verdict).len();
+        let stats = verdict.trace_stats.as_ref().unwrap();
+        assert_eq!(stats.invalid_packets(), 0);
+        let now = machine.possessions();
+        // The allocator keeps what the first recordings have touched.
+        if index >= WARM_UP {
+            now.check_level(*level.get_or_insert(now), MORE_KIB);
+        }
+    }
+    // Most have lived long enough.
+    assert!(recorded * 2 > runs.len(), "{recorded} of {}", runs.len());
+}
