@@ -88,6 +88,7 @@ impl EmulatedMemory {
         let used = (self.memory).used_chunks(|writer_id| writers.contains_key(&writer_id));
         for chunk in used {
             let scraped = self.memory.scrape(chunk.place, &mut self.payload);
+            let scraped = scraped.filter(|scraped| chunk.is(scraped));
             let (Some(scraped), Some(target_buffer)) = (scraped, writers.get(&chunk.writer_id))
             else {
                 continue;

@@ -73,6 +73,12 @@ impl Pages {
         let _ = self.map.advise(memmap2::Advice::HugePage);
     }
 
+    /// Asks the system for small pages, also where it gives huge ones to all.
+    pub fn avoid_huge(&self) {
+        #[cfg(target_os = "linux")]
+        let _ = self.map.advise(memmap2::Advice::NoHugePage);
+    }
+
     /// Provides the pages of a part, so that no write to them waits for the system. The part starts at
     /// a multiple of the page size. Without Linux 5.14, each page still comes at the first write to it.
     pub fn populate(&self, part: Range<usize>) {

@@ -135,9 +135,11 @@ impl Connection {
         self.outgoing.take(self.socket.queue());
         let before = self.socket.unsent_bytes();
         let is_sent = match self.socket.send() {
-            // What the peer has sent before is still to be handled, the end of the stream after it.
+            // What the peer has sent before is still to be handled, the end of the stream after it. A
+            // peer that has closed its receiving half alone is also served, and hears nothing.
             Err(error) if has_gone(&error) => {
                 *self.socket.queue() = SendQueue::default();
+                self.blocked_since = None;
                 return Ok(true);
             }
             sent => sent?,
@@ -268,7 +270,7 @@ fn handle<P: Port>(
 mod tests {
     use std::io::Read as _;
     use std::os::unix::net::UnixStream;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
     use std::time::Duration;
 
     use tracezero_ipc::consumer_port::Method;
@@ -295,6 +297,7 @@ mod tests {
             memory_quotas: Arc::new(MemoryQuotas::default()),
             output_folder: None,
             detached: Detached::default(),
+            is_ending: AtomicBool::new(false),
             open_files: AtomicUsize::new(0),
             noted: Arc::new(Noted::new(Waker::new().unwrap())),
         });

@@ -1,10 +1,11 @@
-//! The methods of consumers, one by one.
+//! Handles the requests of a consumer, method by method.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tracezero_core::coordination::FlushFlags;
 use tracezero_core::ids::SessionId;
@@ -133,9 +134,7 @@ impl ConsumerPort {
         request_id: u64,
         descriptor: Option<OwnedFd>,
     ) -> Result<(), String> {
-        if self.consumer.is_taken() {
-            return Err("this connection has a session already; free it first".to_owned());
-        }
+        self.check_new_session()?;
         let recording = self.recording(encoded)?;
         let file = self.trace_file(&recording, descriptor)?;
         let waker = file.as_ref().map(|_| Arc::<FileWaker>::default());
@@ -170,6 +169,18 @@ impl ConsumerPort {
             self.consumer.expect_no_session();
             format!("no thread can write the file: {error}")
         })
+    }
+
+    /// Fails if the consumer may not have a session now.
+    fn check_new_session(&self) -> Result<(), &'static str> {
+        // Relaxed: as in `Daemon::end_sessions`.
+        if self.host.is_ending.load(Ordering::Relaxed) {
+            return Err("the daemon ends; start the session again when it has restarted");
+        }
+        match self.consumer.is_taken() {
+            true => Err("this connection has a session already; free it first"),
+            false => Ok(()),
+        }
     }
 
     /// Decodes a configuration, and leaves out what this consumer may not do.
@@ -333,8 +344,7 @@ impl ConsumerPort {
         request_id: u64,
         descriptor: Option<OwnedFd>,
     ) -> Answer {
-        if self.consumer.is_taken() {
-            let reason = "this connection has a session already; free it first";
+        if let Err(reason) = self.check_new_session() {
             return Answer::Reply(cloned(Err(reason)));
         }
         let output = descriptor.map(TraceFile::of_other_process).transpose();

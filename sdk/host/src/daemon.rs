@@ -217,6 +217,7 @@ impl Daemon {
             memory_quotas: Arc::new(MemoryQuotas::default()),
             output_folder: output_folder.transpose()?,
             detached: Detached::default(),
+            is_ending: AtomicBool::new(false),
             open_files: AtomicUsize::new(0),
             noted: Arc::new(Noted::new(Waker::new()?)),
         });
@@ -265,12 +266,14 @@ impl Daemon {
     }
 
     fn end_sessions(&mut self) -> io::Result<()> {
+        // Relaxed, like the load: this thread handles the requests for sessions, too.
+        self.host.is_ending.store(true, Ordering::Relaxed);
         let service = &self.host.service;
         for session in service.service_state(0).sessions {
             service.end_with_process(session.id);
         }
         self.turn_while(Self::has_work)?;
-        self.turn_while(|it| it.event_loop.has_readers())?;
+        self.turn_while(|it| it.has_work() || it.event_loop.has_readers())?;
         // Consumers learn that their sessions have ended.
         self.event_loop.send_noted();
         Ok(())

@@ -1,7 +1,7 @@
 //! What all connections of a daemon share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use tracezero_service::Service;
 
@@ -21,6 +21,8 @@ pub(crate) struct Host {
     /// Where trace files of other users may be, if anywhere.
     pub(crate) output_folder: Option<OutputFolder>,
     pub(crate) detached: Detached,
+    /// True once the daemon was asked to end. Then no session begins.
+    pub(crate) is_ending: AtomicBool,
     /// The number of threads that write files.
     pub(crate) open_files: AtomicUsize,
     pub(crate) noted: Arc<Noted>,

@@ -36,7 +36,8 @@ impl Environment for LogEnvironment {
         Machine.uid()
     }
 
-    /// While one chunk is committed, producers at full speed fill their memory.
+    /// The daemon has one thread. While that waits for pages, producers fill their shared memory, and
+    /// some of them drop packets.
     fn prefers_short_commits(&self) -> bool {
         true
     }

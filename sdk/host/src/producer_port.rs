@@ -1,4 +1,4 @@
-//! The methods of producers, one by one.
+//! Handles the requests of a producer, method by method.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -39,7 +39,7 @@ pub(super) struct Context<'a> {
 pub(super) enum Effect {
     /// Calls a producer or the owner of the session.
     Call(Call),
-    /// Calls a producer to set up an instance. The session continues without it if it is refused.
+    /// Calls a producer to set up an instance. The session continues without it if that fails.
     SetUp(SetUp),
     /// Tells the other sessions that this one changed its state.
     StateChanged(ConcurrentSessionEvent),
@@ -61,7 +61,7 @@ pub(super) struct SetUp {
 }
 
 impl SetUp {
-    /// Makes the call. Returns false if the producer refuses.
+    /// Makes the call. Returns false if the producer cannot record.
     pub(super) fn run(&self) -> bool {
         let is_set_up = (self.producer).set_up_data_source(self.instance, &self.setup);
         if let Some(config) = &self.changed_config

@@ -157,15 +157,15 @@ impl Control {
 
     fn note_set_up(&mut self, session: SessionId, set_up: SetUp) {
         let instance = set_up.instance;
-        let is_refused = Arc::new(AtomicBool::new(false));
-        let refuses = Arc::clone(&is_refused);
+        let has_failed = Arc::new(AtomicBool::new(false));
+        let fails = Arc::clone(&has_failed);
         self.calls.note_work(
             // Relaxed, like the load: the thread that makes a call continues after it.
-            Box::new(move || refuses.store(!set_up.run(), Ordering::Relaxed)),
+            Box::new(move || fails.store(!set_up.run(), Ordering::Relaxed)),
             Box::new(move |control| {
-                if is_refused.load(Ordering::Relaxed) {
+                if has_failed.load(Ordering::Relaxed) {
                     control.with_session(session, |session, context| {
-                        session.instance_refused(context, instance);
+                        session.instance_failed(context, instance);
                     });
                 }
             }),

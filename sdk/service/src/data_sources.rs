@@ -78,21 +78,25 @@ impl Control {
         descriptor: DataSourceDescriptor,
     ) -> Result<(), DataSourceError> {
         self.check_data_source_name(producer_id, &descriptor)?;
-        let (id, name) = (descriptor.id, descriptor.name.clone());
-        let is_meant = |other: &RegisteredDataSource| {
-            id != 0 && other.descriptor.id == id && other.descriptor.name == name
-        };
         let producer = self.producers.get(&producer_id);
-        let known = producer.and_then(|it| it.data_sources.iter().find(|other| is_meant(other)));
-        let Some(known) = known else {
-            return Err(DataSourceError::Unknown { id, name });
+        let place = producer.and_then(|producer| {
+            let mut data_sources = producer.data_sources.iter();
+            data_sources.position(|other| {
+                descriptor.id != 0
+                    && other.descriptor.id == descriptor.id
+                    && other.descriptor.name == descriptor.name
+            })
+        });
+        let (Some(producer), Some(place)) = (producer, place) else {
+            return Err(DataSourceError::Unknown {
+                id: descriptor.id,
+                name: descriptor.name,
+            });
         };
-        let former_bytes = size_bytes(&known.descriptor);
+        let former_bytes = size_bytes(&producer.data_sources[place].descriptor);
         self.make_room(producer_id, former_bytes, &descriptor)?;
-        let producer = self.producers.get_mut(&producer_id);
-        let mut data_sources = producer.into_iter().flat_map(|it| &mut it.data_sources);
-        if let Some(known) = data_sources.find(|other| is_meant(other)) {
-            known.descriptor = descriptor;
+        if let Some(producer) = self.producers.get_mut(&producer_id) {
+            producer.data_sources[place].descriptor = descriptor;
         }
         Ok(())
     }

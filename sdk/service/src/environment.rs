@@ -35,8 +35,8 @@ pub trait Environment: Send + Sync {
         let _ = reached;
     }
 
-    /// Returns true if no commit should wait for long, although commits then take a little longer.
-    /// Trace buffers take fewer pages at a time from the system then.
+    /// Returns true if the longest commit matters more than the average. Trace buffers then take
+    /// small pages from the system.
     fn prefers_short_commits(&self) -> bool {
         false
     }

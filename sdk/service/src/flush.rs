@@ -34,7 +34,7 @@ impl TracingSession {
         context.last_flush.0 += 1;
         let flush = *context.last_flush;
         let asked = self.instances_by_producer(|instance| {
-            !instance.descriptor.needs_no_flush
+            instance.is_flushed()
                 && buffers.is_none_or(|buffers| buffers.contains(&instance.buffer_index))
         });
         let pending = PendingFlush {
@@ -89,8 +89,7 @@ impl TracingSession {
             FlushReason::TraceStop | FlushReason::TraceClone
         ) {
             let names = self.names_of(|instance| {
-                pending.producers.contains(&instance.producer)
-                    && !instance.descriptor.needs_no_flush
+                pending.producers.contains(&instance.producer) && instance.is_flushed()
             });
             self.note_event(context.environment, Event::LastFlushSlowDataSources(names));
         }

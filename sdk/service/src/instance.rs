@@ -22,7 +22,7 @@ pub(super) enum InstanceState {
     Stopping,
     Stopped,
     /// The producer could not set it up.
-    Refused,
+    Failed,
 }
 
 /// A data source of one producer in one session.
@@ -47,8 +47,13 @@ impl Instance {
         !self.is_over() && self.state != InstanceState::Stopping
     }
 
+    /// Returns true if a flush waits for the producer because of this instance.
+    pub(super) fn is_flushed(&self) -> bool {
+        !self.descriptor.needs_no_flush && self.state != InstanceState::Failed
+    }
+
     /// Returns true if the producer records nothing more.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.state, InstanceState::Stopped | InstanceState::Refused)
+        matches!(self.state, InstanceState::Stopped | InstanceState::Failed)
     }
 }

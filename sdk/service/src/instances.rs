@@ -186,11 +186,7 @@ impl TracingSession {
             true => (InstanceState::Starting, InstanceState::Started),
             false => (InstanceState::Stopping, InstanceState::Stopped),
         };
-        // Instances are in the order of their ids.
-        let Ok(place) = self
-            .instances
-            .binary_search_by_key(&id, |instance| instance.id)
-        else {
+        let Some(place) = self.place_of(id) else {
             return;
         };
         let instance = &mut self.instances[place];
@@ -204,20 +200,28 @@ impl TracingSession {
 
     /// Notes that a producer could not set up an instance. Nothing waits for it any more, and the trace
     /// names it among the data sources that have not started.
-    pub(super) fn instance_refused(&mut self, context: &mut Context<'_>, id: InstanceId) {
-        let Some(instance) = self.instances.iter_mut().find(|it| it.id == id) else {
+    pub(super) fn instance_failed(&mut self, context: &mut Context<'_>, id: InstanceId) {
+        let Some(place) = self.place_of(id) else {
             return;
         };
+        let instance = &mut self.instances[place];
         if instance.is_over() {
             return;
         }
-        instance.state = InstanceState::Refused;
+        instance.state = InstanceState::Failed;
         tell_owner(context, &self.owner, instance, false);
         self.instances_refused += 1;
-        let names = self.names_of(|instance| instance.state == InstanceState::Refused);
+        let names = self.names_of(|instance| instance.state == InstanceState::Failed);
         self.note_event(context.environment, Event::SlowStartingDataSources(names));
         self.check_all_started(context);
         self.check_all_stopped(context);
+    }
+
+    /// Returns the place of an instance.
+    fn place_of(&self, id: InstanceId) -> Option<usize> {
+        // Instances are in the order of their ids.
+        let place = self.instances.binary_search_by_key(&id, |it| it.id);
+        place.ok()
     }
 
     /// Stops all instances. An instance that reports when it has stopped counts as stopping until
@@ -260,12 +264,7 @@ impl TracingSession {
 
     /// Notes the names of the data sources that did not start in time.
     pub(super) fn note_slow_starters(&mut self, context: &Context<'_>) {
-        let names = self.names_of(|instance| {
-            matches!(
-                instance.state,
-                InstanceState::Starting | InstanceState::Refused
-            )
-        });
+        let names = self.names_of(|instance| instance.state == InstanceState::Starting);
         if !names.is_empty() {
             self.note_event(context.environment, Event::SlowStartingDataSources(names));
         }

@@ -8,11 +8,10 @@ use parking_lot::{Mutex, RwLock};
 use tracezero_core::ids::WriterId;
 use tracezero_core::shm::{
     ChunkCopy, ChunkPlace, CopiedHeader, ForeignMemory, MoveError, ScrapedChunk, ServiceMemory,
-    UsedChunk,
 };
 
-/// The number of chunks that are scraped at a time, while no chunk can be committed: 256 KiB with
-/// chunks of the usual size.
+/// The number of chunks that are copied at a time, while no chunk can be committed: 256 KiB with
+/// chunks of 4 KiB.
 const SCRAPED_CHUNKS_MAX: usize = 64;
 
 /// The shared memory that a producer connects with: a [`ServiceMemory`] if the producer is in this
@@ -97,9 +96,9 @@ impl LentMemory {
     /// Calls `commit` with the finished packets of each chunk in use whose writer `is_wanted`. The
     /// chunks of a writer come in their order.
     ///
-    /// Writers that come to the end of a chunk meanwhile wait for one batch of chunks at most. If a
-    /// writer acquires a chunk after the scrape started, the scrape may miss it. Such a chunk holds
-    /// only packets that were written after the start.
+    /// Writers that come to the end of a chunk meanwhile wait until all headers of chunks were looked
+    /// at, or one batch of chunks was copied. If a writer acquires a chunk after the scrape started,
+    /// the scrape may miss it. Such a chunk holds only packets that were written after the start.
     pub(super) fn scrape(
         &self,
         is_wanted: impl Fn(WriterId) -> bool,
@@ -113,7 +112,7 @@ impl LentMemory {
                     let mut memory = memory.write();
                     for chunk in batch {
                         let scraped = memory.scrape(chunk.place, &mut payload);
-                        if let Some(scraped) = scraped.filter(|it| is_of(chunk, it)) {
+                        if let Some(scraped) = scraped.filter(|it| chunk.is(it)) {
                             commit(&scraped, &payload);
                         }
                     }
@@ -128,7 +127,7 @@ impl LentMemory {
                     let (memory, copy) = &mut *memory.lock();
                     for chunk in batch {
                         let scraped = memory.scrape(chunk.place, copy);
-                        if let Some(scraped) = scraped.filter(|it| is_of(chunk, it)) {
+                        if let Some(scraped) = scraped.filter(|it| chunk.is(it)) {
                             commit(&scraped, copy.payload());
                         }
                     }
@@ -136,12 +135,6 @@ impl LentMemory {
             }
         }
     }
-}
-
-/// Returns false if the place has another chunk by now: the one that was found there was committed.
-fn is_of(found: &UsedChunk, scraped: &ScrapedChunk) -> bool {
-    let header = &scraped.header;
-    (found.writer_id, found.chunk_id) == (header.writer_id, header.chunk_id)
 }
 
 #[cfg(test)]

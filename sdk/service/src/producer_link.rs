@@ -149,13 +149,16 @@ impl ProducerLink {
         if !self.may_be_scraped || self.writers.read().is_empty() {
             return;
         }
-        let buffer_of = |writer_id: WriterId| {
-            let target = self.writers.read().get(&writer_id).copied();
-            buffers.iter().find(|buffer| Some(buffer.id) == target)
-        };
-        let is_wanted = |writer_id| buffer_of(writer_id).is_some();
+        let registered = self.writers.read();
+        let targets = registered.iter().filter_map(|(writer_id, target)| {
+            let buffer = buffers.iter().find(|buffer| buffer.id == *target)?;
+            Some((*writer_id, buffer))
+        });
+        let targets: HashMap<WriterId, &Arc<CentralBuffer>> = targets.collect();
+        drop(registered);
+        let is_wanted = |writer_id| targets.contains_key(&writer_id);
         self.memory.scrape(is_wanted, |scraped, payload| {
-            if let Some(buffer) = buffer_of(scraped.header.writer_id) {
+            if let Some(buffer) = targets.get(&scraped.header.writer_id) {
                 self.commit(buffer, &scraped.header, scraped.is_complete, payload);
             }
         });

@@ -10,7 +10,7 @@ use tracezero_service::trace_buffer::{FillPolicy, TraceBuffer};
 
 const MIB: usize = 1 << 20;
 
-/// What the test takes besides.
+/// What the test takes besides, and what the system counts late.
 const SLACK_BYTES: usize = 2 * MIB;
 
 /// The size of a chunk's payload: one packet, with its size.
@@ -29,7 +29,7 @@ fn memory_comes_as_it_is_written() {
             written += PAYLOAD_BYTES;
         }
         let more = resident_bytes(process::id()) - before;
-        let expected = size_bytes..size_bytes + SLACK_BYTES;
+        let expected = size_bytes.saturating_sub(SLACK_BYTES)..size_bytes + SLACK_BYTES;
         assert!(expected.contains(&more), "{more} for {size_bytes}");
     }
     // The next lap writes over the oldest.

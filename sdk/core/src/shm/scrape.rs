@@ -64,8 +64,9 @@ impl ServiceMemory {
 }
 
 impl Mapping {
-    /// Scrapes a chunk as [`ServiceMemory::scrape`] does. `copy_bytes` copies bytes from an offset of the mapping on. They are bytes of the chunk's
-    /// fragments that are counted as finished, and each is copied once.
+    /// Scrapes a chunk as [`ServiceMemory::scrape`] does. `copy_bytes` copies bytes from an offset of
+    /// the mapping on. They are bytes of the chunk's fragments that are counted as finished, and each
+    /// is copied once.
     ///
     /// # Safety
     ///

@@ -9,6 +9,8 @@
 //! 2. A trace writer has acquired all earlier chunks before. The first look has loaded, with acquire,
 //!    the page word of the last chunk that it has found. So the second look sees the words and
 //!    headers of the earlier ones.
+//! 3. A header may not be stored yet, and its bytes may be anything. Its count is stored last, and is
+//!    loaded with acquire. So chunks without packets are left out, which have nothing to read anyway.
 
 #![allow(unsafe_code)] // Reads headers of chunks that trace writers still write to.
 
@@ -17,6 +19,7 @@ use std::collections::HashMap;
 
 use super::layout::ChunkPlace;
 use super::memory::{Mapping, ServiceMemory};
+use super::scrape::ScrapedChunk;
 use super::state;
 use crate::ids::{ChunkId, WriterId};
 
@@ -31,10 +34,20 @@ pub struct UsedChunk {
     pub chunk_id: ChunkId,
 }
 
+impl UsedChunk {
+    /// Returns true if this is the chunk that was scraped. Otherwise it was freed meanwhile, and its
+    /// place has another one.
+    #[must_use]
+    pub fn is(&self, scraped: &ScrapedChunk) -> bool {
+        let header = &scraped.header;
+        (self.writer_id, self.chunk_id) == (header.writer_id, header.chunk_id)
+    }
+}
+
 impl ServiceMemory {
     /// Returns the chunks in use of the trace writers that are wanted. Those of each writer are in the
-    /// order of their ids, from the oldest that is in use on, and without a gap. Chunks that a writer
-    /// acquires meanwhile may be missing at the end.
+    /// order of their ids, from the oldest on, and none that has packets is left out between them. Chunks
+    /// that a writer acquires meanwhile may be missing at the end.
     pub fn used_chunks(&mut self, is_wanted: impl Fn(WriterId) -> bool) -> Vec<UsedChunk> {
         // SAFETY: the chunks stay in use during the call, because only this handle frees them, and it
         // is borrowed mutably. So the bytes of their headers stay headers.
@@ -105,7 +118,7 @@ impl Mapping {
                 };
                 // SAFETY: the caller's promise.
                 let header = unsafe { self.chunk_header(extent) }.load();
-                if is_wanted(header.writer_id) {
+                if header.packets.count() > 0 && is_wanted(header.writer_id) {
                     found.push(UsedChunk {
                         place,
                         writer_id: header.writer_id,

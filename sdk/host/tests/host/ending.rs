@@ -1,11 +1,15 @@
 //! The end of the daemon.
 
 use std::fs::{self, File};
+use std::time::{Duration, Instant};
 
 use tracezero_ipc::consumer_port::requests::Request;
 
 use crate::consumer::recording;
 use crate::daemon::TestDaemon;
+
+/// How long the daemon waits for consumers that have not freed their sessions.
+const END_LIMIT: Duration = Duration::from_secs(5);
 
 #[test]
 fn sockets_are_removed_and_connections_closed() {
@@ -78,7 +82,6 @@ fn consumers_are_told_and_read_their_traces() {
     assert_eq!(consumer.ended(enabled), None);
     assert_eq!(consumer.read_numbers(), Vec::from_iter(0..10));
     consumer.ask(&Request::FreeBuffers);
-    // The daemon waits for nothing else.
     daemon.stop();
 }
 
@@ -104,8 +107,15 @@ fn consumers_that_read_nothing_hold_up_the_end_for_5_seconds() {
     let mut consumer = daemon.consumer();
     let enabled = consumer.enable(&recording("ds"));
     daemon.wait_for_sessions(1);
+    let mut other = daemon.consumer();
+    other.state();
+    let stopped = Instant::now();
     daemon.stopper.stop();
     assert_eq!(consumer.ended(enabled), None);
+    // Meanwhile nobody begins another one.
+    let reason = other.refused(&recording("ds"));
+    assert!(reason.contains("the daemon ends"), "{reason}");
     daemon.stop();
+    assert!(stopped.elapsed() >= END_LIMIT);
     consumer.peer.wait_for_end();
 }

@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::io::Read as _;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::ioctl_fionread;
-use rustix::pipe::fcntl_getpipe_size;
 use tracezero_ipc::consumer_port::requests::Request;
 
 use crate::consumer::recording;
@@ -143,18 +143,20 @@ fn file_threads() -> usize {
         .count()
 }
 
-/// Returns a pipe as a file. Nobody else has it open, and this end may write.
+/// Returns a named pipe, open for reading and writing.
 fn fifo(daemon: &TestDaemon) -> File {
     let path = daemon.folder.file("fifo");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     File::options().read(true).write(true).open(path).unwrap()
 }
 
-/// Waits until a pipe has no room for another packet of 1 KiB.
+/// Waits until a pipe takes nothing more.
 #[track_caller]
 fn wait_until_full(pipe: &File) {
-    let room = || fcntl_getpipe_size(pipe).unwrap() as u64 - ioctl_fionread(pipe).unwrap();
-    support::wait_until(|| room() < 4096);
+    support::wait_until(|| {
+        let mut room = [PollFd::new(pipe, PollFlags::OUT)];
+        poll(&mut room, Some(&Timespec::default())).unwrap() == 0
+    });
 }
 
 #[test]

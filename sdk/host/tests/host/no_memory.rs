@@ -13,7 +13,8 @@ fn a_refusal_of_the_system_ends_no_session_and_is_told() {
     for _ in 0..3 {
         let mut consumer = daemon.consumer();
         let enabled = consumer.enable(&recording("ds"));
-        daemon.wait_for_log("gets no shared memory");
+        let flush = consumer.ask_to_flush(10_000);
+        assert_eq!(consumer.peer.reply(flush), Some(vec![]));
         consumer.disable();
         assert_eq!(consumer.ended(enabled), None);
         let trace = consumer.read();
@@ -21,4 +22,5 @@ fn a_refusal_of_the_system_ends_no_session_and_is_told() {
     }
     producer.sync();
     assert!(!producer.has_command());
+    assert_eq!(daemon.log_lines("gets no shared memory").len(), 1);
 }

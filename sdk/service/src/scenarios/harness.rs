@@ -349,7 +349,7 @@ struct ProducerCalls {
     /// True if flushes are not acknowledged.
     ignores_flushes: Mutex<bool>,
     /// True if instances are not set up.
-    refuses_setups: Mutex<bool>,
+    fails_setups: Mutex<bool>,
 }
 
 impl ProducerCalls {
@@ -368,7 +368,7 @@ impl Producer for ProducerCalls {
     fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup) -> bool {
         self.setups.lock().push((instance, setup.clone()));
         self.note(Call::SetUp(setup.name.clone()));
-        !*self.refuses_setups.lock()
+        !*self.fails_setups.lock()
     }
 
     fn start_data_source(&self, instance: InstanceId) {
@@ -438,8 +438,8 @@ impl TestProducer {
     }
 
     /// Sets whether the producer sets up no instances.
-    pub(super) fn refuse_setups(&self, refuses: bool) {
-        *self.calls.refuses_setups.lock() = refuses;
+    pub(super) fn fail_setups(&self, fails: bool) {
+        *self.calls.fails_setups.lock() = fails;
     }
 
     /// Returns the setup of the newest instance of a data source.

@@ -5,7 +5,7 @@ use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
 use tracezero_core::protos::trace_packet::Data;
 
-use crate::State;
+use crate::{FlushOutcome, State};
 
 use super::harness::{OwnerCall, ReadTrace, TestProducer, TestSession, World};
 
@@ -230,7 +230,7 @@ fn data_sources_that_are_not_set_up_are_named_and_hold_up_nothing() {
     let (p, q) = (world.producer("p"), world.producer("q"));
     register_slow(&p, "ds");
     register_slow(&q, "ds");
-    q.refuse_setups(true);
+    q.fail_setups(true);
     let session = world.session(config());
     assert_eq!(times_all_started(&session), 0);
     notify_started(&p, "ds");
@@ -238,6 +238,10 @@ fn data_sources_that_are_not_set_up_are_named_and_hold_up_nothing() {
     let named = not_started(&session.read().bytes);
     assert_eq!(named, [("q".to_owned(), "ds".to_owned())]);
     assert_eq!(session.stats().instances_refused, 1);
+    // A flush asks only the others.
+    q.calls();
+    assert_eq!(*session.flush(0).lock(), Some(FlushOutcome::Succeeded));
+    assert_eq!(q.calls(), []);
     session.disable();
     assert_eq!(session.state(), Some(State::Disabled));
 }
@@ -251,7 +255,7 @@ fn a_session_waits_for_no_end_of_a_data_source_that_is_not_set_up() {
         notifies_stop: true,
         ..DataSourceDescriptor::default()
     });
-    producer.refuse_setups(true);
+    producer.fail_setups(true);
     let session = world.session(config());
     session.disable();
     assert_eq!(session.state(), Some(State::Disabled));

@@ -287,6 +287,7 @@ impl Ring {
     /// As for [`new`](Self::new).
     pub(super) fn of_small_pages(size_bytes: u32) -> io::Result<Self> {
         let memory = SegmentMemory::map(size_bytes)?;
+        memory.pages.avoid_huge();
         Ok(Self {
             present_bytes: 0,
             ..Self::of_segments(memory, u32::BITS, 1)

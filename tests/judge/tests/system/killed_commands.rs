@@ -1,6 +1,5 @@
 //! Commands that are killed, producers that are stopped, and a daemon that is asked to end.
 
-use std::fs;
 use std::io::Read as _;
 
 use judge::{ExtraSchema, Options, judge_with};
@@ -18,19 +17,6 @@ const MORE_KIB: usize = 8 * 1024;
 
 /// Short timeouts, since a producer does not answer.
 const SHORT: &str = "flush_timeout_ms: 200 data_source_stop_timeout_ms: 200";
-
-/// Stops a program, and waits until all of its threads have stopped.
-fn stop(program: &Program) {
-    program.signal(Signal::STOP);
-    let is_stopped = |status: String| status.contains("State:\tT");
-    wait_until(|| {
-        let mut tasks = fs::read_dir(format!("/proc/{}/task", program.id())).unwrap();
-        tasks.all(|task| {
-            let status = fs::read_to_string(task.unwrap().path().join("status"));
-            status.is_ok_and(is_stopped)
-        })
-    });
-}
 
 /// Waits until the session of a killed command is gone, and checks that the next one is exact. The
 /// program is idle.
@@ -71,7 +57,7 @@ fn a_killed_command_leaves_no_session_in_any_phase() {
     // The flush waits for the program.
     let flushing = machine.record("flushing", EVERYTHING);
     program.wait_for(RECORDING);
-    stop(&program);
+    program.stop();
     flushing.signal(Signal::INT);
     wait_until(|| flushing.said(|line| line.contains("disabling tracing")));
     flushing.kill();
@@ -84,7 +70,7 @@ fn a_killed_command_leaves_no_session_in_any_phase() {
     let config = format!("{EVERYTHING} flush_timeout_ms: 100");
     let stopping = machine.record("stopping", &config);
     program.wait_for(RECORDING);
-    stop(&program);
+    program.stop();
     stopping.signal(Signal::INT);
     machine.wait_for_session("STOP_WAIT");
     stopping.kill();
@@ -93,7 +79,7 @@ fn a_killed_command_leaves_no_session_in_any_phase() {
     program.wait_for(IDLE);
     check_after_kill(&machine, &mut program);
 
-    machine.possessions().check_level(before, MORE_KIB);
+    machine.check_level(before, MORE_KIB);
 }
 
 #[test]
@@ -115,7 +101,7 @@ fn a_command_that_is_killed_as_it_reads_leaves_no_session() {
     perfetto.wait().unwrap();
     wait_until(|| machine.has_sessions(0));
     // The daemon had filled a buffer before.
-    machine.possessions().check_level(before, 0);
+    machine.check_level(before, 0);
     program.go_on();
     program.wait();
 }
@@ -133,7 +119,7 @@ fn a_stopped_producer_delays_the_end_for_a_while() {
     let recording = machine.record("stopped", &format!("{EVERYTHING} {SHORT}"));
     program.wait_for("done");
     stopped.wait_for(RECORDING);
-    stop(&stopped);
+    stopped.stop();
     let trace = recording.finish();
     let verdict = judged(&trace);
     assert_eq!(verdict.events_named("work").count() as u64, 3 * SPANS);

@@ -201,6 +201,14 @@ impl Machine {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Checks that the daemon has no more descriptors than `before`, once connections have closed, and
+    /// hardly more memory.
+    #[track_caller]
+    pub fn check_level(&self, before: Possessions, more_kib: usize) {
+        wait_until(|| self.possessions().descriptors <= before.descriptors);
+        self.possessions().check_level(before, more_kib);
+    }
+
     /// Returns true if the daemon has so many sessions.
     pub fn has_sessions(&self, count: usize) -> bool {
         self.query()

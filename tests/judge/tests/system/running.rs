@@ -65,6 +65,19 @@ impl Program {
         Possessions::of(self.id())
     }
 
+    /// Stops the program, and waits until all of its threads have stopped, or it has ended.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        let is_stopped = |status: String| ["State:\tT", "State:\tZ"].map(|it| status.contains(it));
+        wait_until(|| {
+            let mut tasks = fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
+            tasks.all(|task| {
+                let status = fs::read_to_string(task.unwrap().path().join("status"));
+                status.is_ok_and(|status| is_stopped(status).contains(&true))
+            })
+        });
+    }
+
     /// Returns the size of the shared memory that the daemon has given, in bytes. 0 if it has given
     /// none.
     pub fn shared_memory_bytes(&self) -> u64 {

@@ -43,6 +43,9 @@ const FILE_MAX_BYTES: usize = 8 << 20;
 /// The number of parts. After each of them, all programs and sessions end.
 const PARTS: u32 = 4;
 
+/// The number of traces after which the level of memory and descriptors is taken.
+const WARM_UP: u64 = 5;
+
 /// How much more memory the daemon may have after a part than after the first, in KiB. The allocator
 /// keeps some of what sessions have had: 20 to 40 MiB, which does not grow.
 const MORE_KIB: usize = 48 * 1024;
@@ -92,8 +95,8 @@ impl Soak {
                 SDK => self.machine.sdk_producer(&["2", "1000000", "drop"]),
                 kind => Some(self.machine.program(kind)),
             };
+            self.counts.programs += u64::from(program.is_some());
             self.programs.extend(program);
-            self.counts.programs += 1;
         }
     }
 
@@ -110,7 +113,7 @@ impl Soak {
 
     fn stop_program(&mut self) {
         if let Some(index) = self.a_program() {
-            self.programs[index].signal(Signal::STOP);
+            self.programs[index].stop();
             self.wait_a_moment();
             self.programs[index].signal(Signal::CONT);
             self.counts.stops += 1;
@@ -332,7 +335,10 @@ fn a_daemon_serves_whatever_comes_and_goes() {
         }
         let now = soak.calm_down();
         println!("{:?}, {now:?}", soak.counts);
-        now.check_level(*level.get_or_insert(now), MORE_KIB);
+        if soak.counts.traces >= WARM_UP {
+            soak.machine
+                .check_level(*level.get_or_insert(now), MORE_KIB);
+        }
     }
     drop(soak.probes);
 }

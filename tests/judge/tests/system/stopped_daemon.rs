@@ -6,6 +6,7 @@ use std::{env, thread};
 use rustix::process::Signal;
 
 use crate::machine::{Machine, judged};
+use crate::programs::{RECORDING, TICKS};
 use crate::recordings::EVERYTHING;
 use crate::restarts::ticks;
 
@@ -14,7 +15,7 @@ use crate::restarts::ticks;
 const STOPPED_MS: &str = "TRACEZERO_SYSTEM_STOPPED_MS";
 
 /// The period of flushes.
-const FLUSH_PERIOD: Duration = Duration::from_millis(50);
+const FLUSH_PERIOD: Duration = Duration::from_millis(5);
 
 #[test]
 fn timers_do_not_catch_up_after_a_stop() {
@@ -23,12 +24,12 @@ fn timers_do_not_catch_up_after_a_stop() {
     };
     let stopped_for = env::var(STOPPED_MS).map_or(500, |it| it.parse().unwrap());
     let stopped_for = Duration::from_millis(stopped_for);
-    let mut program = machine.program("ticks");
+    let mut program = machine.program(TICKS);
     program.wait_for("connected");
     let begin = Instant::now();
     let flushes = format!("flush_period_ms: {}", FLUSH_PERIOD.as_millis());
     let recording = machine.record("stopped.pftrace", &format!("{EVERYTHING} {flushes}"));
-    machine.wait_for_session("STARTED");
+    program.wait_for(RECORDING);
     machine.signal(Signal::STOP);
     thread::sleep(stopped_for);
     machine.signal(Signal::CONT);
