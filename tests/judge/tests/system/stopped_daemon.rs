@@ -28,7 +28,7 @@ fn timers_do_not_catch_up_after_a_stop() {
     program.wait_for("connected");
     let begin = Instant::now();
     let flushes = format!("flush_period_ms: {}", FLUSH_PERIOD.as_millis());
-    let recording = machine.record("stopped.pftrace", &format!("{EVERYTHING} {flushes}"));
+    let recording = machine.record("stopped.pftrace", &format!("{flushes} {EVERYTHING}"));
     program.wait_for(RECORDING);
     machine.signal(Signal::STOP);
     thread::sleep(stopped_for);
