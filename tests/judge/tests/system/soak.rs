@@ -203,6 +203,8 @@ impl Soak {
             }
             Some(session) => {
                 session.recording.kill();
+                // Else it would count among the sessions that a user may have.
+                wait_until(|| !self.machine.query().contains(&session.name));
                 self.counts.kills += 1;
             }
             None => {}
