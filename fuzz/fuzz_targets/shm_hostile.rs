@@ -23,7 +23,7 @@ use tracezero_core::ids::{ChunkId, WriterId};
 use tracezero_core::shm::watched_sync::{Access, AccessKind, watch};
 use tracezero_core::shm::{
     ChunkCopy, ChunkFlags, ChunkPlace, ForeignMemory, Geometry, NewChunk, PacketsWord, PageLayout,
-    ProducerMemory, SharedFd,
+    ProducerMemory, SharedFd, UsedChunk,
 };
 
 const PAGE_SIZES_BYTES: [usize; 2] = [4096, 8192];
@@ -58,8 +58,9 @@ enum Step {
     Scrape {
         page: u8,
         chunk: u8,
-        wants: bool,
     },
+    /// Lists the chunks in use.
+    ListUsed,
     /// A place that may not exist.
     TakeAnywhere {
         page: u32,
@@ -371,11 +372,19 @@ fuzz_target!(|input: Input| {
 
 fn run(step: Step, memory: &mut ForeignMemory, model: &Rc<RefCell<Model>>, copy: &mut ChunkCopy) {
     let pages = memory.geometry().page_count();
-    let (page_index, chunk_index, takes, wants) = match step {
-        Step::Take { page, chunk } => (u32::from(page) % pages, chunk % 14, true, true),
-        Step::Scrape { page, chunk, wants } => (u32::from(page) % pages, chunk % 14, false, wants),
-        Step::TakeAnywhere { page, chunk } => (page, chunk, true, true),
-        Step::ScrapeAnywhere { page, chunk } => (page, chunk, false, true),
+    let (page_index, chunk_index, takes) = match step {
+        Step::Take { page, chunk } => (u32::from(page) % pages, chunk % 14, true),
+        Step::Scrape { page, chunk } => (u32::from(page) % pages, chunk % 14, false),
+        Step::TakeAnywhere { page, chunk } => (page, chunk, true),
+        Step::ScrapeAnywhere { page, chunk } => (page, chunk, false),
+        Step::ListUsed => {
+            let used = memory.used_chunks(|writer_id| writer_id != WriterId(0));
+            assert!(used.len() <= pages as usize * 14);
+            let in_memory = |chunk: &UsedChunk| chunk.place.page_index < pages;
+            assert!(used.iter().all(in_memory));
+            assert!(used.is_sorted_by_key(|chunk| chunk.writer_id.0));
+            return;
+        }
     };
     let place = ChunkPlace {
         page_index,
@@ -394,12 +403,11 @@ fn run(step: Step, memory: &mut ForeignMemory, model: &Rc<RefCell<Model>>, copy:
         assert_eq!(payload, model.loaded[start + 8..start + size]);
     } else {
         let before = copy.payload().to_vec();
-        let scraped = watch(watcher, || memory.scrape(place, |_| wants, copy));
+        let scraped = watch(watcher, || memory.scrape(place, copy));
         let Some(scraped) = scraped else {
             assert_eq!(copy.payload(), before);
             return;
         };
-        assert!(wants);
         let model = model.borrow();
         let [word] = model.words[..] else {
             panic!("the page word is loaded more than once");
@@ -507,11 +515,11 @@ fn use_honestly(
                 chunk.publish_finished();
                 let place = chunk.place();
                 let packet = [3, index, index, index];
-                let scraped = memory.scrape(place, |writer_id| writer_id == WriterId(7), copy);
+                let scraped = memory.scrape(place, copy);
                 assert!(!scraped.expect("a packet").is_complete);
                 assert_eq!(copy.payload()[..5], [&packet[..], &[0]].concat());
                 assert_eq!(chunk.complete(), place);
-                let scraped = memory.scrape(place, |_| true, copy);
+                let scraped = memory.scrape(place, copy);
                 assert!(scraped.expect("a packet").is_complete);
             }
             for chunk_index in 0..layout.chunk_count() {
