@@ -140,8 +140,8 @@ impl LentMemory {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use tracezero_core::ids::ChunkId;
 
+    use tracezero_core::ids::ChunkId;
     use tracezero_core::shm::{
         ChunkFlags, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk, shared_memory,
     };
