@@ -85,7 +85,7 @@ impl FromStr for Sdk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     Drop,
-    /// They wait, and drop packets after a time.
+    /// Writers wait, and drop packets after a time.
     Wait,
     /// The SDK's own defaults, also for the size of the memory.
     Default,

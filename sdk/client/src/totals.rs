@@ -1,4 +1,4 @@
-//! What became of the packets of writers, for a daemon that takes these counts.
+//! The outcomes of the packets of writers, for a daemon that takes these counts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

@@ -135,8 +135,9 @@ impl Connection {
         self.outgoing.take(self.socket.queue());
         let before = self.socket.unsent_bytes();
         let is_sent = match self.socket.send() {
-            // What the peer has sent before is still to be handled, the end of the stream after it. A
-            // peer that has closed its receiving half alone is also served, and hears nothing.
+            // The stream may hold frames that the peer has sent before it closed. The connection ends
+            // at the end of the stream. A peer that has closed its receiving half alone is served on,
+            // and hears nothing.
             Err(error) if has_gone(&error) => {
                 *self.socket.queue() = SendQueue::default();
                 self.blocked_since = None;
@@ -403,7 +404,7 @@ mod tests {
         for _ in 0..frames {
             std::io::Write::write_all(&mut consumer, &[2, 0, 0, 0, 0x10, 1]).unwrap();
         }
-        // It goes while answers come that it does not take.
+        // The peer closes its end while answers wait that it does not take.
         connection.receive().unwrap();
         let answered = connection.outgoing.len_bytes();
         connection.send(Instant::now()).unwrap();

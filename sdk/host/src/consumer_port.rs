@@ -190,7 +190,7 @@ impl ConsumerPort {
         let uid = self.peer.uid;
         // The command `perfetto` always sends these. They are for programs of Android.
         ignored.retain(|field| !["statsd_metadata", "statsd_logging"].contains(&field.as_str()));
-        // It would lock out the producers of all others.
+        // A lockdown would lock out the producers of all others.
         let lockdown_mode = &mut recording.config.lockdown_mode;
         if !self.has_rights_of_daemon() && *lockdown_mode != LockdownMode::Unchanged {
             *lockdown_mode = LockdownMode::Unchanged;

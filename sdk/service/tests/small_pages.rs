@@ -10,7 +10,7 @@ use tracezero_service::trace_buffer::{FillPolicy, TraceBuffer};
 
 const MIB: usize = 1 << 20;
 
-/// What the test takes besides, and what the system counts late.
+/// The memory that the test takes besides, and that the system counts late.
 const SLACK_BYTES: usize = 2 * MIB;
 
 /// The size of a chunk's payload: one packet, with its size.

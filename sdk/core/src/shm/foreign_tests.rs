@@ -277,7 +277,7 @@ fn chunks_in_use_are_found_by_their_writers() {
         chunk.append_packet(&[writer_id as u8; 3]);
         let _ = chunk.complete();
     }
-    // It has no packets yet.
+    // This chunk has no packets yet.
     let _chunk = producer.acquire_for_writing(0, PageLayout::Four, chunk_of(2, 1));
     let used = memory.used_chunks(|writer_id| writer_id == WriterId(2));
     let found = UsedChunk {

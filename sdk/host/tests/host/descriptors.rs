@@ -24,7 +24,7 @@ use crate::peer::Peer;
 /// `/proc/self/fd` name.
 pub fn open_descriptors(target: &Path) -> usize {
     let links = fs::read_dir("/proc/self/fd").unwrap();
-    // Those of other tests may be closed meanwhile.
+    // Other tests may close their descriptors meanwhile.
     let targets = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
     targets.filter(|it| it == target).count()
 }

@@ -1,4 +1,4 @@
-//! Commands: what the daemon tells a producer to do, as replies to one request of the producer.
+//! Commands of the daemon for a producer, as replies to one request of the producer.
 
 use protozero::DecodeError;
 use tracezero_core::coordination::{BufferExhaustedPolicy, FlushFlags};
@@ -10,7 +10,7 @@ use crate::protos::get_async_command_response::Cmd;
 use crate::protos::{GetAsyncCommandResponse, GetAsyncCommandResponseDecoder};
 use crate::wire::encoded;
 
-/// What a daemon tells a producer to do.
+/// A command of a daemon for a producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
     /// Use the shared memory whose descriptor comes with the command.
@@ -50,7 +50,7 @@ pub struct DataSourceConfig<'a> {
     pub session: u64,
     /// The trace buffer for its packets.
     pub target_buffer: BufferId,
-    /// What its writers do when there is no room; `None` if the daemon leaves it to the producer.
+    /// The policy of its writers when there is no room; `None` if the daemon leaves it to the producer.
     pub exhausted_policy: Option<BufferExhaustedPolicy>,
     /// The whole configuration, encoded.
     pub bytes: &'a [u8],
@@ -227,7 +227,7 @@ mod tests {
             flags: FlushFlags::from_bits(0x22),
         };
         assert_eq!(decode(&[0x2a, 8, 8, 1, 8, 2, 16, 9, 24, 0x22]), flush);
-        // The same with packed numbers.
+        // Packed numbers mean the same.
         assert_eq!(decode(&[0x2a, 8, 10, 2, 1, 2, 16, 9, 24, 0x22]), flush);
         let Command::SetUp(InstanceId(3), config) =
             decode(b"\x32\x0b\x08\x03\x12\x07\x0a\x01a\x10\x05\x48\x01")

@@ -1,4 +1,4 @@
-//! What a producer says first, and what the daemon answers.
+//! The introduction of a producer, and the answer of the daemon.
 
 use protozero::DecodeError;
 
@@ -9,7 +9,7 @@ use crate::protos::{
 };
 use crate::wire::encoded;
 
-/// What a producer says first.
+/// The introduction of a producer: its first request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Introduction {
     /// The name by which configurations choose producers.
@@ -44,7 +44,7 @@ pub fn initialize_connection(introduction: &Introduction) -> Vec<u8> {
     })
 }
 
-/// What a producer says first.
+/// The introduction of a producer: its first request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedIntroduction<'a> {
     /// The name by which configurations choose producers. Nobody checks it.

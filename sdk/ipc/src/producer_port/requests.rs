@@ -1,4 +1,4 @@
-//! What a producer asks of its daemon.
+//! Requests of a producer to its daemon.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::protos::{
 };
 use crate::wire::encoded;
 
-/// What a producer asks for.
+/// A request of a producer.
 #[derive(Clone, Debug)]
 pub enum Request<'a> {
     /// The first request of a connection.

@@ -1,4 +1,4 @@
-//! What became of the packets of writers, as their producer tells daemons of tracezero.
+//! The outcomes of the packets of writers, as their producer tells daemons of tracezero.
 
 use protozero::DecodeError;
 use tracezero_core::coordination::{PacketCounts, WriterTotals};

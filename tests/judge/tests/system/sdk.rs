@@ -1,4 +1,7 @@
 //! Producers of Perfetto's own SDK, which `ci/interop.sh` describes.
+//!
+//! These tests are ignored, because few machines have such a program: it takes minutes to build, and
+//! Debian has no package of it. `ci/interop.sh` runs them, and fails if the program is missing.
 
 use std::collections::BTreeMap;
 use std::iter;

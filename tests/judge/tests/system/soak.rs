@@ -20,7 +20,7 @@ const SECONDS: &str = "TRACEZERO_DAEMON_SOAK_SECONDS";
 /// The environment variable with the seed of the random choices. Each run says its seed.
 const SEED: &str = "TRACEZERO_DAEMON_SOAK_SEED";
 
-/// What the programs do: see [`crate::programs`].
+/// The kinds of programs: see [`crate::programs`].
 const KINDS: [&str; 7] = [
     "ticks",
     "fast",
@@ -74,7 +74,7 @@ struct Soak {
     counts: Counts,
 }
 
-/// What has happened so far.
+/// The number of events of each kind so far.
 #[derive(Debug, Default)]
 struct Counts {
     programs: u64,
