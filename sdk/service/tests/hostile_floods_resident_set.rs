@@ -7,13 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protozero::HeapBuffered;
-use support::{numbers, resident_bytes};
+use support::{IgnoringProducer, numbers, resident_bytes};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode};
 use tracezero_config::LocalChoices;
 use tracezero_core::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
-use tracezero_core::coordination::{
-    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
-};
+use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
 use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, SessionId, WriterId};
 use tracezero_core::protos::TracePacket;
 use tracezero_core::shm::{
@@ -50,19 +48,6 @@ struct Owner;
 
 impl SessionOwner for Owner {}
 
-/// A producer that ignores all calls.
-struct Ignoring;
-
-impl Producer for Ignoring {
-    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) -> bool {
-        true
-    }
-    fn start_data_source(&self, _: InstanceId) {}
-    fn stop_data_source(&self, _: InstanceId) {}
-    fn flush(&self, _: FlushId, _: &[InstanceId], _: FlushFlags) {}
-    fn clear_incremental_state(&self, _: &[InstanceId]) {}
-}
-
 /// A connection whose chunks the test writes itself.
 struct Connection {
     memory: ProducerMemory,
@@ -78,7 +63,7 @@ impl Connection {
             name,
             client,
             service_memory,
-            Arc::new(Ignoring),
+            Arc::new(IgnoringProducer),
         ));
         let endpoint = endpoint.expect("nobody is locked out");
         let registered = endpoint.register_data_source(DataSourceDescriptor {

@@ -10,6 +10,8 @@ mod alone; // one test at a time
 #[cfg(feature = "traces")]
 pub mod crash_files; // the files of a killed process
 mod folder; // temporary folders
+#[cfg(feature = "traces")]
+mod ignoring_producer; // a producer that records nothing
 mod not_run; // tests that cannot run on this machine
 #[cfg(feature = "traces")]
 mod packets; // packets of a trace, decoded
@@ -23,6 +25,8 @@ pub use account::Account;
 pub use allocations::{Counting, allocations_of};
 pub use alone::alone;
 pub use folder::Folder;
+#[cfg(feature = "traces")]
+pub use ignoring_producer::IgnoringProducer;
 pub use not_run::not_run;
 #[cfg(feature = "traces")]
 pub use packets::{is_whole, not_started, numbers, packets_of};

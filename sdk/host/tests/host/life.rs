@@ -1,6 +1,5 @@
 //! Sessions, from the configuration to the trace.
 
-use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::ids::InstanceId;
 use tracezero_ipc::consumer_port::requests::Request;
 use tracezero_ipc::consumer_port::{self, SERVICE as CONSUMERS};
@@ -271,11 +270,7 @@ fn requests_about_instances_of_others_change_nothing() {
 fn incremental_state_is_cleared_when_the_period_is_over() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");
-    producer.register_as(&DataSourceDescriptor {
-        name: "ds".to_owned(),
-        clears_incremental_state: true,
-        ..DataSourceDescriptor::default()
-    });
+    producer.register_clearing("ds");
     let mut consumer = daemon.consumer();
     let config = recording("ds");
     consumer.enable(&format!(
@@ -289,11 +284,7 @@ fn incremental_state_is_cleared_when_the_period_is_over() {
 fn incremental_state_is_cleared_at_the_commit_that_fills_a_quarter_of_a_ring() {
     let daemon = TestDaemon::start();
     let mut producer = daemon.producer("p");
-    producer.register_as(&DataSourceDescriptor {
-        name: "ds".to_owned(),
-        clears_incremental_state: true,
-        ..DataSourceDescriptor::default()
-    });
+    producer.register_clearing("ds");
     let mut consumer = daemon.consumer();
     consumer.enable("buffers { size_kb: 64 } data_sources { config { name: 'ds' } }");
     let instance = producer.started();

@@ -89,6 +89,15 @@ impl Producer {
         });
     }
 
+    /// Registers a data source that clears its incremental state.
+    pub fn register_clearing(&mut self, name: &str) {
+        self.register_as(&DataSourceDescriptor {
+            name: name.to_owned(),
+            clears_incremental_state: true,
+            ..DataSourceDescriptor::default()
+        });
+    }
+
     /// Registers a data source whose descriptor has so many bytes in a field that nothing knows.
     pub fn register_large(&mut self, name: &str, bytes: usize) {
         let mut descriptor = vec![0x0a];

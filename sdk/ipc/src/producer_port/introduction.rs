@@ -44,7 +44,7 @@ pub fn initialize_connection(introduction: &Introduction) -> Vec<u8> {
     })
 }
 
-/// The introduction of a producer: its first request.
+/// An introduction as the daemon decodes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedIntroduction<'a> {
     /// The name by which configurations choose producers. Nobody checks it.

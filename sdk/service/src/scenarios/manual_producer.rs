@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
+use support::IgnoringProducer;
 use tracezero_core::commit::{ChunkToMove, ChunkToPatch, CommitRequest, Patch, ServiceEndpoint};
-use tracezero_core::coordination::{
-    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
-};
-use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
+use tracezero_core::coordination::{DataSourceDescriptor, Producer, ServiceControl};
+use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::{
     ChunkFlags, ChunkPlace, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk,
     shared_memory,
@@ -126,17 +125,4 @@ pub(super) fn header(writer_id: WriterId, chunk_id: ChunkId) -> NewChunk {
         chunk_id,
         flags: ChunkFlags::NONE,
     }
-}
-
-/// A producer that ignores all calls.
-struct IgnoringProducer;
-
-impl Producer for IgnoringProducer {
-    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) -> bool {
-        true
-    }
-    fn start_data_source(&self, _: InstanceId) {}
-    fn stop_data_source(&self, _: InstanceId) {}
-    fn flush(&self, _: FlushId, _: &[InstanceId], _: FlushFlags) {}
-    fn clear_incremental_state(&self, _: &[InstanceId]) {}
 }

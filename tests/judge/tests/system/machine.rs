@@ -236,24 +236,21 @@ impl Machine {
 
     /// Starts Perfetto's producer of the state of the machine. `None` if the program is missing.
     pub fn probes(&self) -> Option<Program> {
-        let program = self.programs.join("traced_probes");
-        if !program.exists() {
+        let probes = self.foreign_producer("traced_probes", &[]);
+        if probes.is_none() {
             not_run("Perfetto's traced_probes, which ci/fetch.sh fetches by apt");
-            return None;
         }
-        let child = Command::new(program)
-            .env("PERFETTO_PRODUCER_SOCK_NAME", &self.producer_socket)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Some(Program::of(child))
+        probes
     }
 
     /// Starts a producer of Perfetto's SDK, which `ci/interop.sh` describes. `None` if it is missing.
     pub fn sdk_producer(&self, args: &[&str]) -> Option<Program> {
-        let program = self.programs.join("sdk_producer");
+        self.foreign_producer("sdk_producer", args)
+    }
+
+    /// Starts one of Perfetto's own programs as a producer. `None` if the program is missing.
+    fn foreign_producer(&self, name: &str, args: &[&str]) -> Option<Program> {
+        let program = self.programs.join(name);
         if !program.exists() {
             return None;
         }
