@@ -34,12 +34,11 @@
 //!   enough to evict it, so its payload is not loaded into the cache. Only an
 //!   [observer](TraceBuffer::observe_overwrites) makes evicting read the payload of such a chunk.
 //!
-//! Chunks usually come in order, but not when the service scrapes. A scrape copies chunks out of
-//! the shared memory in the order in which they lie there. It also copies chunks that writers are
-//! still filling. Such a copy is *incomplete*, and the chunk is committed again later. The second
-//! copy is stored in place of the first. If the first copy was already read, the second one may be
-//! stored at the write cursor instead (`commit.rs`). A scrape is over before anything is read. So
-//! an id that is missing between two chunks is a loss, and reading does not wait for it.
+//! The chunks of a writer usually come in order. A scrape also copies chunks that writers are still
+//! filling. Such a copy is *incomplete*, and the chunk is committed again later. The second copy is
+//! stored in place of the first. If the first copy was already read, the second one may be stored at
+//! the write cursor instead (`commit.rs`). No reader can tell whether a missing chunk will still come,
+//! so an id that is missing between two chunks is a loss, and reading does not wait for it.
 //!
 //! **Losses** are reported in two ways. The next packet in the sequence carries a [`LossMask`] with
 //! the causes, once. And each sequence has an exact account of its packets, [`PacketCounts`].
@@ -48,10 +47,12 @@
 //! fragments that are checked against the bounds of their chunk when they are read.
 
 // In the order in which a chunk passes through them.
+mod create; // creates buffers
 mod chunk; // a chunk before it is checked
 mod commit; // checks and stores chunks
 mod chunk_window; // which chunks of a writer were already counted
 mod ring; // the memory
+mod segment_memory; // the memory of a segment, from the system or in a file
 mod slot; // the descriptor of a chunk's place in the memory
 mod slot_table; // all slots, oldest first
 mod evict; // evicts chunks to make room
@@ -68,16 +69,17 @@ mod stats; // statistics of the buffer, which a trace reports
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 
 pub use tracezero_config::FillPolicy;
 use tracezero_core::commit::Patch;
-use tracezero_core::crash_files::{CrashFilesError, RingFile, SessionFolder};
+use tracezero_core::crash_files::RingFile;
 use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
 
 pub use chunk::{ClientIdentity, UntrustedChunk};
+pub use create::BufferError;
+pub(crate) use create::SEGMENT_BYTES;
 pub use loss::LossMask;
 pub(crate) use packet_reader::Mark;
 pub use packet_reader::{Origin, Packet, Packets, Run, Slices, split_first_packet};
@@ -87,93 +89,18 @@ use account::Account;
 use evict::OverwriteObserver;
 use key_map::SequenceKey;
 use packet_reader::ReadCycle;
-pub(crate) use ring::SegmentMemory;
 #[cfg(test)]
 use ring::at_stores;
-#[cfg(test)]
-pub(crate) use ring::memory_refusal;
 use ring::{Fragment, Ring};
+pub(crate) use segment_memory::SegmentMemory;
+#[cfg(test)]
+pub(crate) use segment_memory::memory_refusal;
 use sequence::{ConsumedChunk, Sequence, SequenceIndex};
 use sequence_table::SequenceTable;
 use stats::StorageCounts;
 
-/// The granule of buffer sizes: each size is a multiple of it.
-const SIZE_GRANULE_BYTES: u64 = 4096;
-
-/// The size of the segments by which a growing ring grows.
-pub(crate) const SEGMENT_BYTES: u64 = 2 << 20;
-
-const SEGMENT_SHIFT: u32 = SEGMENT_BYTES.ilog2();
-
 /// The number of bytes that a patch replaces.
 const PATCH_BYTES: usize = size_of::<[u8; 4]>();
-
-/// Returns the number of segments of a ring that grows to `limit_bytes`: at least two, and few enough
-/// for offsets of 32 bits.
-fn segments_max(limit_bytes: u64) -> u32 {
-    const SEGMENTS_MAX: u64 = (1 << (u32::BITS - SEGMENT_SHIFT)) - 1;
-    limit_bytes.div_ceil(SEGMENT_BYTES).clamp(2, SEGMENTS_MAX) as u32
-}
-
-/// Rounds the size of a buffer up to a multiple of [`SIZE_GRANULE_BYTES`].
-fn rounded_size_bytes(size_bytes: u64) -> Result<u32, BufferError> {
-    let rounded = size_bytes
-        .max(1)
-        .checked_next_multiple_of(SIZE_GRANULE_BYTES);
-    rounded
-        .and_then(|rounded| u32::try_from(rounded).ok())
-        .ok_or(BufferError::TooLarge { size_bytes })
-}
-
-/// The reason why a buffer could not be created.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum BufferError {
-    /// The buffer is too large: offsets in it have 32 bits. Use less than 4 GiB, or several
-    /// buffers.
-    TooLarge {
-        /// The size that was asked for.
-        size_bytes: u64,
-    },
-    /// The operating system has no memory for the buffer. Use a smaller one, or raise the limit on
-    /// the process's address space.
-    OutOfMemory {
-        /// The size that was asked for, rounded up.
-        size_bytes: u64,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
-    /// The buffer's crash file could not be created.
-    CrashFile(CrashFilesError),
-}
-
-impl fmt::Display for BufferError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { size_bytes } => write!(
-                f,
-                "a trace buffer of {size_bytes} bytes is too large; the limit is 4 GiB minus 4 KiB"
-            ),
-            Self::OutOfMemory { size_bytes, source } => write!(
-                f,
-                "no memory for a trace buffer of {size_bytes} bytes: {source}; use a smaller one"
-            ),
-            Self::CrashFile(source) => source.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for BufferError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::TooLarge { .. } => None,
-            // `Display` prints the text of the source, so the chain goes on with the source's own
-            // source.
-            Self::OutOfMemory { source, .. } => source.source(),
-            Self::CrashFile(source) => source.source(),
-        }
-    }
-}
 
 /// How far a sequence was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,75 +171,6 @@ pub struct TraceBuffer {
 }
 
 impl TraceBuffer {
-    /// Creates an empty buffer of at least `size_bytes`, rounded up to a multiple of 4096.
-    ///
-    /// The memory is a private anonymous mapping. So the operating system provides each page,
-    /// zeroed, when the first chunk reaches it, and gets all pages back when the buffer is dropped.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`BufferError::TooLarge`] for 4 GiB or more after rounding, and
-    /// [`BufferError::OutOfMemory`] if the operating system refuses the memory.
-    pub fn new(size_bytes: u64, policy: FillPolicy) -> Result<Self, BufferError> {
-        let rounded = rounded_size_bytes(size_bytes)?;
-        let size_bytes = u64::from(rounded);
-        let ring =
-            Ring::new(rounded).map_err(|source| BufferError::OutOfMemory { size_bytes, source })?;
-        Ok(Self::of_ring(ring, policy))
-    }
-
-    /// Creates an empty buffer, as [`new`](Self::new) does, whose memory takes only a few pages at a
-    /// time from the system. So no commit waits for long, but commits take a little longer.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new).
-    pub fn of_small_pages(size_bytes: u64, policy: FillPolicy) -> Result<Self, BufferError> {
-        let rounded = rounded_size_bytes(size_bytes)?;
-        let size_bytes = u64::from(rounded);
-        let ring = Ring::of_small_pages(rounded)
-            .map_err(|source| BufferError::OutOfMemory { size_bytes, source })?;
-        Ok(Self::of_ring(ring, policy))
-    }
-
-    /// Creates an empty buffer, as [`new`](Self::new) does, whose memory is in a crash file.
-    /// `index` is the position of the buffer in the session's configuration.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new), and [`BufferError::CrashFile`] if the file could not be created.
-    pub(crate) fn in_crash_file(
-        session: &Arc<SessionFolder>,
-        index: usize,
-        size_bytes: u64,
-        policy: FillPolicy,
-    ) -> Result<Self, BufferError> {
-        let size_bytes = rounded_size_bytes(size_bytes)?;
-        let discards = policy == FillPolicy::Discard;
-        let file = RingFile::create(session, index as u32, size_bytes, discards);
-        let ring = file.and_then(Ring::in_file);
-        let ring = ring.map_err(BufferError::CrashFile)?;
-        Ok(Self::of_ring(ring, policy))
-    }
-
-    /// Creates an empty ring that grows, as [`growing`](Self::growing) does, whose memory is in a
-    /// crash file.
-    ///
-    /// # Errors
-    ///
-    /// As [`in_crash_file`](Self::in_crash_file).
-    pub(crate) fn growing_in_crash_file(
-        session: &Arc<SessionFolder>,
-        index: usize,
-        limit_bytes: u64,
-    ) -> Result<Self, BufferError> {
-        let file = RingFile::create(session, index as u32, SEGMENT_BYTES as u32, false);
-        let ring = file
-            .and_then(|file| Ring::growing_in_file(SEGMENT_SHIFT, segments_max(limit_bytes), file));
-        let ring = ring.map_err(BufferError::CrashFile)?;
-        Ok(Self::of_ring(ring, FillPolicy::Ring))
-    }
-
     /// Returns the crash file that the memory is in.
     pub(crate) fn crash_file(&self) -> Option<&Arc<RingFile>> {
         self.ring.file()
@@ -328,39 +186,6 @@ impl TraceBuffer {
     pub(crate) fn note_id(&self, id: BufferId) {
         if let Some(file) = self.ring.file() {
             file.set_buffer_id(id);
-        }
-    }
-
-    /// Creates an empty ring whose memory grows with the lag of its reader. It grows by segments of
-    /// [`SEGMENT_BYTES`] up to `limit_bytes`, and overwrites packets only at that limit. The limit
-    /// is rounded up to whole segments, at least two, and down to less than 4 GiB.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`BufferError::OutOfMemory`] if the operating system refuses the first segment.
-    pub(crate) fn growing(limit_bytes: u64) -> Result<Self, BufferError> {
-        let size_bytes = SEGMENT_BYTES;
-        let ring = Ring::growing(SEGMENT_SHIFT, segments_max(limit_bytes))
-            .map_err(|source| BufferError::OutOfMemory { size_bytes, source })?;
-        Ok(Self::of_ring(ring, FillPolicy::Ring))
-    }
-
-    fn of_ring(ring: Ring, policy: FillPolicy) -> Self {
-        Self {
-            stats: BufferStats {
-                buffer_size: u64::from(ring.size_bytes()),
-                ..BufferStats::default()
-            },
-            ring,
-            policy,
-            intake: Intake::Open,
-            sequences: SequenceTable::new(),
-            storage: StorageCounts::default(),
-            cycle: None,
-            read_cycles: 0,
-            packet: Vec::new(),
-            observer: None,
-            losing_writers: None,
         }
     }
 
@@ -402,28 +227,6 @@ impl TraceBuffer {
             observer: None,
             losing_writers: None,
         })
-    }
-
-    /// Creates an empty buffer of the same size and policy.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`BufferError::OutOfMemory`] if the operating system refuses the memory.
-    pub fn empty_copy(&self) -> Result<Self, BufferError> {
-        if let Some(file) = self.ring.file() {
-            let file = file.create_successor().map_err(BufferError::CrashFile)?;
-            let ring = if self.can_ever_grow() {
-                Ring::growing_in_file(SEGMENT_SHIFT, segments_max(self.capacity_bytes()), file)
-            } else {
-                Ring::in_file(file)
-            };
-            let ring = ring.map_err(BufferError::CrashFile)?;
-            Ok(Self::of_ring(ring, self.policy))
-        } else if self.can_ever_grow() {
-            Self::growing(self.capacity_bytes())
-        } else {
-            Self::new(self.size_bytes(), self.policy)
-        }
     }
 
     /// Makes this empty buffer the successor of `earlier`, so that no packet of `earlier` is read

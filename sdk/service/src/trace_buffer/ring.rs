@@ -18,17 +18,16 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use tracezero_core::crash_files::format::{Place, SlotHeader, SlotKind, SlotState};
-use tracezero_core::crash_files::{CrashFilesError, FileSegment, RingFile};
-use tracezero_core::file_memory::Pages;
+use tracezero_core::crash_files::{CrashFilesError, RingFile};
 use tracezero_core::ids::WriterId;
 use tracezero_core::shm::layout::ChunkFlags;
 
 use super::fragment::{self, FragmentKind, Token};
+use super::segment_memory::SegmentMemory;
 use super::slot::{Slot, SlotId};
 use super::slot_table::SlotTable;
 
@@ -73,80 +72,6 @@ pub(super) enum Unread {
     Corrupted,
 }
 
-/// The memory of a segment: zeroed at first.
-#[derive(Debug)]
-pub(crate) struct SegmentMemory {
-    /// Dropped before `file_segment`.
-    pages: Pages,
-    /// The part of the file that the pages are in, if they are in one.
-    file_segment: Option<FileSegment>,
-}
-
-impl Deref for SegmentMemory {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.pages
-    }
-}
-
-impl DerefMut for SegmentMemory {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.pages
-    }
-}
-
-impl SegmentMemory {
-    /// Maps memory that takes no pages before it is written to.
-    fn map(size_bytes: u32) -> io::Result<Self> {
-        #[cfg(test)]
-        memory_refusal::check()?;
-        Ok(Self {
-            pages: Pages::anonymous(size_bytes as usize)?,
-            file_segment: None,
-        })
-    }
-
-    /// Maps memory as [`map`](Self::map) does, in huge pages if it is large. They make the first lap of
-    /// the write cursor several times faster, and later laps a little faster. At most one huge page is
-    /// used only in part, which is little compared to memory of this size.
-    fn map_huge(size_bytes: u32) -> io::Result<Self> {
-        const HUGE_PAGES_FROM_BYTES: u32 = 8 << 20;
-        let memory = Self::map(size_bytes)?;
-        if size_bytes >= HUGE_PAGES_FROM_BYTES {
-            memory.pages.prefer_huge();
-        }
-        Ok(memory)
-    }
-
-    /// Maps a new segment of a file.
-    fn map_in_file(file: &Arc<RingFile>) -> Result<Self, CrashFilesError> {
-        let (pages, segment) = file.add_segment()?;
-        Ok(Self {
-            pages,
-            file_segment: Some(segment),
-        })
-    }
-
-    /// Maps memory for a segment of a growing ring, with all pages present. This is slow, so call
-    /// it without a lock. `file` is that of the ring, if it has one.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the operating system refuses the address space, or the file system the
-    /// room.
-    pub(crate) fn map_ahead(size_bytes: u32, file: Option<&Arc<RingFile>>) -> io::Result<Self> {
-        let memory = match file {
-            Some(file) => Self::map_in_file(file).map_err(io::Error::other)?,
-            None => Self::map_huge(size_bytes)?,
-        };
-        memory.pages.populate(0..memory.len());
-        Ok(memory)
-    }
-}
-
 /// Called after each store to a file, where a kill can interrupt a change. Tests look at the file
 /// there.
 #[cfg(not(test))]
@@ -184,34 +109,6 @@ pub(crate) mod at_stores {
     }
 }
 
-/// A simulation of exhausted memory.
-#[cfg(test)]
-pub(crate) mod memory_refusal {
-    use std::cell::Cell;
-    use std::io;
-
-    thread_local! {
-        static MAPPINGS_LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
-    }
-
-    /// Calls `work`. During the call, only `mappings_left` mappings succeed on this thread.
-    pub(crate) fn after<R>(mappings_left: u32, work: impl FnOnce() -> R) -> R {
-        MAPPINGS_LEFT.set(mappings_left);
-        let result = work();
-        MAPPINGS_LEFT.set(u32::MAX);
-        result
-    }
-
-    pub(super) fn check() -> io::Result<()> {
-        let left = MAPPINGS_LEFT.get();
-        MAPPINGS_LEFT.set(left.saturating_sub(1));
-        if left == 0 {
-            return Err(io::ErrorKind::OutOfMemory.into());
-        }
-        Ok(())
-    }
-}
-
 /// The memory of a buffer and the table of its slots.
 ///
 /// An offset identifies a byte of any segment. The upper bits are the index in `memory`, the lower
@@ -244,9 +141,8 @@ pub(super) struct Ring {
     /// The end of the memory in the write cursor's segment that was ever written; at most
     /// `segment_bytes` from `start_bytes`.
     used_end_bytes: u32,
-    /// The end of the memory whose pages are present; [`u32::MAX`] if the ring does not provide any
-    /// more of them.
-    present_bytes: u32,
+    /// The end of the pages that are present, if the ring has small ones and provides them itself.
+    present_bytes: Option<u32>,
     slots: SlotTable,
     /// The file that the memory is in.
     file: Option<Arc<RingFile>>,
@@ -276,7 +172,7 @@ impl Ring {
     ///
     /// Returns an error if the operating system refuses the address space.
     pub(super) fn new(size_bytes: u32) -> io::Result<Self> {
-        let memory = SegmentMemory::map_huge(size_bytes)?;
+        let memory = SegmentMemory::of_huge_pages(size_bytes)?;
         Ok(Self::of_segments(memory, u32::BITS, 1))
     }
 
@@ -286,10 +182,9 @@ impl Ring {
     ///
     /// As for [`new`](Self::new).
     pub(super) fn of_small_pages(size_bytes: u32) -> io::Result<Self> {
-        let memory = SegmentMemory::map(size_bytes)?;
-        memory.pages.avoid_huge();
+        let memory = SegmentMemory::of_small_pages(size_bytes)?;
         Ok(Self {
-            present_bytes: 0,
+            present_bytes: Some(0),
             ..Self::of_segments(memory, u32::BITS, 1)
         })
     }
@@ -313,7 +208,7 @@ impl Ring {
     ///
     /// Returns an error if the operating system refuses the address space.
     pub(super) fn growing(segment_shift: u32, segments_max: u32) -> io::Result<Self> {
-        let memory = SegmentMemory::map_huge(1 << segment_shift)?;
+        let memory = SegmentMemory::of_huge_pages(1 << segment_shift)?;
         Ok(Self::of_segments(memory, segment_shift, segments_max))
     }
 
@@ -350,7 +245,7 @@ impl Ring {
             start_bytes: 0,
             write_bytes: 0,
             used_end_bytes: 0,
-            present_bytes: u32::MAX,
+            present_bytes: None,
             slots: SlotTable::for_memory_of(segment_bytes.saturating_mul(segments_max)),
             file: None,
             unwritten: Vec::new(),
@@ -371,7 +266,7 @@ impl Ring {
             };
             let start_bytes = (memory.len() as u32) << (self.segment_shift % u32::BITS);
             let used = ..self.used_bytes_from(start_bytes) as usize;
-            let mut copy = SegmentMemory::map_huge(self.segment_bytes)?;
+            let mut copy = SegmentMemory::of_huge_pages(self.segment_bytes)?;
             copy[used].copy_from_slice(&segment[used]);
             memory.push(Some(copy));
         }
@@ -479,7 +374,7 @@ impl Ring {
             None => {
                 let mapped = match &self.file {
                     Some(file) => SegmentMemory::map_in_file(file).ok(),
-                    None => SegmentMemory::map(self.segment_bytes).ok(),
+                    None => SegmentMemory::of_huge_pages(self.segment_bytes).ok(),
                 };
                 let Some(memory) = mapped else {
                     self.stop_growing();
@@ -655,7 +550,7 @@ impl Ring {
     #[inline]
     fn offset_in_file(&self, offset: u32) -> u32 {
         let memory = self.memory.get(self.index_of(offset));
-        let segment = memory.and_then(|memory| memory.as_ref()?.file_segment.as_ref());
+        let segment = memory.and_then(|memory| memory.as_ref()?.file_segment());
         let start = segment.map_or(0, |it| it.number() * self.segment_bytes);
         start + (offset & self.place_mask())
     }
@@ -763,18 +658,19 @@ impl Ring {
 
     /// Provides pages for what is written next, some at a time: one by one they take longer.
     #[cold]
-    fn provide_pages(&mut self) {
+    fn provide_pages(&mut self, from: u32) {
         const AHEAD_BYTES: u32 = 256 << 10;
-        let from = self.present_bytes;
         let until = self.write_bytes.saturating_add(AHEAD_BYTES) / AHEAD_BYTES * AHEAD_BYTES;
         let until = until.min(self.segment_bytes);
         if let Some(Some(memory)) = self.memory.first() {
-            memory.pages.populate(from as usize..until as usize);
+            memory.populate(from..until);
         }
-        self.present_bytes = match until < self.segment_bytes {
-            true => until,
-            false => u32::MAX,
-        };
+        self.present_bytes = Some(until);
+    }
+
+    /// Returns true if the ring has small pages, of which it provides some at a time.
+    pub(super) fn has_small_pages(&self) -> bool {
+        self.present_bytes.is_some()
     }
 
     /// Stores a chunk at the write cursor, where no slot may be in its way. Sets the descriptor's
@@ -785,8 +681,10 @@ impl Ring {
         // What is there is padding by now, and what follows begins with a header.
         self.note_writing(slot.size_bytes());
         self.write_bytes += slot.size_bytes();
-        if self.write_bytes > self.present_bytes {
-            self.provide_pages();
+        if let Some(present_bytes) = self.present_bytes
+            && self.write_bytes > present_bytes
+        {
+            self.provide_pages(present_bytes);
         }
         self.used_end_bytes = self.used_end_bytes.max(self.write_bytes);
         self.bytes_at_mut(slot.payload_offset(), payload.len())

@@ -99,6 +99,19 @@ fn sizes_from_4_gib_on_are_refused() {
 }
 
 #[test]
+fn an_empty_copy_has_pages_of_the_same_kind() {
+    let huge = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
+    assert!(!huge.empty_copy().unwrap().ring.has_small_pages());
+    let mut small = TraceBuffer::of_small_pages(1 << 20, FillPolicy::Ring).unwrap();
+    assert!(small.empty_copy().unwrap().ring.has_small_pages());
+    // All of them are present.
+    for id in 0..300 {
+        small.commit_chunk(&whole_packets(id, &[0; 4000]));
+    }
+    assert!(small.empty_copy().unwrap().ring.has_small_pages());
+}
+
+#[test]
 fn a_write_ends_the_read_cycle() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
     assert!(buffer.read_packet().is_none());
