@@ -1,4 +1,4 @@
-//! What the daemon tells the producer to do, on a thread of its own: a data source may take its time
+//! Makes the calls of the daemon on a thread of its own: a data source may take its time
 //! to start or stop.
 
 use std::collections::HashMap;
@@ -267,6 +267,7 @@ impl ConnectedRealm<'_> {
             target_buffer: config.target_buffer,
         };
         self.instances.insert(id, instance);
+        // Nothing tells the daemon if this fails. The instance records nothing, and answers its stop.
         self.producer.set_up_data_source(id, &setup);
     }
 

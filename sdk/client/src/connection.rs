@@ -100,7 +100,7 @@ fn refused(reason: impl fmt::Display) -> End {
     End::Refused(reason.to_string())
 }
 
-/// What the connection has got to.
+/// The stage that the connection has reached.
 enum Stage {
     Binding,
     Initializing(Methods, u64),

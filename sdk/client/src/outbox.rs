@@ -1,4 +1,4 @@
-//! What waits to be sent to the daemon, in order.
+//! Commits, answers and requests that wait to be sent to the daemon, in order.
 //!
 //! Items leave in the order in which they were put in. So the end of a writer is behind its last
 //! commit, and the answer to a flush behind all commits before it. Nobody waits for the socket.

@@ -1,4 +1,4 @@
-//! What the thread of a client shares with the application.
+//! The state that the thread of a client shares with the application.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub enum ClientState {
     Closed,
 }
 
-/// What the thread shares with the application.
+/// The state that the thread shares with the application.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) waker: Arc<Waker>,

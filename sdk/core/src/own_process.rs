@@ -1,4 +1,4 @@
-//! What this process is called.
+//! The name of this process.
 
 use std::env;
 

@@ -1,4 +1,4 @@
-//! What wakes the thread that writes a session's file.
+//! Wakes the thread that writes a session's file.
 
 use parking_lot::{Condvar, Mutex};
 

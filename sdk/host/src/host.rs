@@ -1,4 +1,4 @@
-//! What all connections of a daemon share.
+//! The state that all connections of a daemon share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -11,7 +11,7 @@ use crate::memory::MemoryQuotas;
 use crate::outgoing::Noted;
 use crate::output_folder::OutputFolder;
 
-/// What all connections of a daemon share.
+/// The state that all connections of a daemon share.
 pub(crate) struct Host {
     pub(crate) service: Arc<Service>,
     /// The user that the daemon runs as.

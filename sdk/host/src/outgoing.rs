@@ -1,5 +1,5 @@
-//! What is to be sent over a connection. Any thread adds to it; the thread of the event loop sends
-//! it.
+//! The frames that are to be sent over a connection. Any thread adds to them; the event loop sends
+//! them.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct ConnectionId(pub(crate) u64);
 /// requests begin at 1 and ascend.
 pub(crate) const NO_REPLY: u64 = u64::MAX;
 
-/// What the event loop has to do, and what wakes it.
+/// The work that others leave to the event loop, and its waker.
 #[derive(Debug)]
 pub(crate) struct Noted {
     /// The connections that have something to send.
@@ -76,7 +76,7 @@ impl Noted {
     }
 }
 
-/// What is to be sent over a connection.
+/// The frames that are to be sent over a connection.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     connection: ConnectionId,

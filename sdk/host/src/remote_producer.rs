@@ -37,7 +37,7 @@ pub(crate) struct RemoteProducer {
     log: Log,
     /// Locked while a command is added, so that commands keep their order.
     commands: Mutex<Commands>,
-    /// What became of the packets of its writers, as it says.
+    /// The outcomes of the packets of its writers, as the producer tells them.
     totals: Mutex<HashMap<(Option<WriterId>, BufferId), WriterTotals>>,
 }
 

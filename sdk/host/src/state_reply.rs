@@ -1,4 +1,4 @@
-//! What a consumer learns of producers, data sources and sessions.
+//! The reply that lists producers, data sources and sessions for a consumer.
 
 use std::collections::VecDeque;
 

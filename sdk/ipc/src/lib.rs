@@ -1,4 +1,4 @@
-//! What producers, consumers and a tracing daemon say to each other.
+//! The messages of producers, consumers and a tracing daemon.
 //!
 //! ```text
 //!  producer_port   messages of producers and their daemon, to and from the types of `tracezero-core`

@@ -29,7 +29,7 @@ pub struct Socket {
     fd: Arc<OwnedFd>,
     frames: FrameReader,
     descriptor: Option<OwnedFd>,
-    /// What the socket had no room for.
+    /// Bytes for which the socket had no room.
     unsent: SendQueue,
 }
 

@@ -14,11 +14,11 @@ use crate::protos::{IpcFrame, IpcFrameDecoder};
 pub struct Frame<'a> {
     /// The number of the request, which its client has chosen.
     pub request_id: u64,
-    /// What the frame says.
+    /// The content of the frame.
     pub body: Body<'a>,
 }
 
-/// What a frame says.
+/// The content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
     /// A client asks for the methods of a service.

@@ -52,7 +52,7 @@ struct Thresholds {
     scrape_period: u64,
 }
 
-/// What the thread that commits does for the reader.
+/// The work that the thread that commits does for the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
     /// Nothing.

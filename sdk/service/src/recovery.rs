@@ -216,7 +216,7 @@ fn writers_of(buffer: &CentralBuffer) -> Vec<(ProducerId, WriterTotals)> {
     writers
 }
 
-/// What became of packets that were begun and are not in the files.
+/// The outcomes of packets that were begun and are not in the files.
 #[derive(Clone, Copy)]
 enum LostBy {
     /// They were overwritten, but for at most one that the writer was in the middle of.
@@ -257,7 +257,7 @@ pub fn recording_id(preamble: &[u8]) -> u64 {
     RecordingBegin::find(preamble).id
 }
 
-/// What the first packet of a recording says.
+/// The content of the first packet of a recording.
 #[derive(Clone, Copy, Debug, Default)]
 struct RecordingBegin {
     id: u64,

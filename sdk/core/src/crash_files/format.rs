@@ -309,7 +309,7 @@ impl Place {
 /// The alignment of slots, and the size of their header.
 pub const SLOT_HEADER_BYTES: usize = 16;
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotKind {
     /// Nothing that is needed.
@@ -331,7 +331,7 @@ pub struct SlotState {
     pub payload_bytes: u16,
     /// The flags of the chunk.
     pub flags: ChunkFlags,
-    /// What the slot holds.
+    /// The content of the slot.
     pub kind: SlotKind,
 }
 

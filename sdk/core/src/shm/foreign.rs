@@ -145,9 +145,6 @@ impl ForeignMemory {
     }
 
     /// Returns the present word of a page, or `None` if there is no such page.
-    ///
-    /// Looking at a page that was never used makes the system allocate it. So callers do not scrape
-    /// the memory of a producer that has no writers.
     #[must_use]
     pub fn page_word(&mut self, page_index: u32) -> Option<PageWord> {
         self.mapping.page_word(page_index).map(state::load)
@@ -181,6 +178,9 @@ impl ForeignMemory {
     /// Returns the chunks in use, as
     /// [`ServiceMemory::used_chunks`](super::ServiceMemory::used_chunks) does. If the producer breaks
     /// the rules, these may be any chunks of the memory, but there are no more of them than it has.
+    ///
+    /// This looks at all pages, and the system allocates those that were never used. So callers do not
+    /// ask for the chunks of a producer that has no writers.
     pub fn used_chunks(&mut self, is_wanted: impl Fn(WriterId) -> bool) -> Vec<UsedChunk> {
         let page_count = self.geometry().page_count();
         // SAFETY: this process accesses the memory by atomics alone (X2).

@@ -1,4 +1,4 @@
-//! What a consumer asks of its daemon.
+//! Requests of a consumer to its daemon.
 
 use protozero::{DecodeError, Decoder};
 use tracezero_core::coordination::FlushFlags;

@@ -1,4 +1,4 @@
-//! What a kill between two stores leaves in the file of a ring.
+//! Kills between two stores to the file of a ring.
 //!
 //! After each store of a commit, the files are copied, and recovered from the copy. Every packet
 //! that the buffer had before and has afterwards must be there, once, and no packet that it has
