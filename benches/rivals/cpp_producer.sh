@@ -1,6 +1,7 @@
 # Sourced by the benches of daemons. Builds the producer in C++ into the folder in `target`, and exports its path in
 # CPP_PRODUCER, if PERFETTO_SDK names the folder of the C++ library.
 if [ -n "${PERFETTO_SDK:-}" ]; then
+    mkdir -p "$target"
     export CPP_PRODUCER=$target/cpp_producer
     # The library takes minutes.
     if [ ! -e "$target/perfetto.o" ]; then

@@ -100,8 +100,9 @@ impl Peer {
                 };
                 let command = Command::decode(reply).expect("a sound command");
                 if let Command::SetUpTracing { page_size_kib } = command {
-                    let fd = self.socket.take_descriptor().expect("memory comes with it");
-                    let shared = SharedFd::attach(fd, page_size_kib as usize * 1024);
+                    let file = self.socket.take_descriptor().expect("memory comes with it");
+                    let page_size_bytes = page_size_kib as usize * 1024;
+                    let shared = SharedFd::attach(file.into_descriptor(), page_size_bytes);
                     let memory = ProducerMemory::attach(&shared.expect("sound memory"));
                     self.memory = Some(memory.expect("sound memory"));
                 }

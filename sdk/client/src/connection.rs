@@ -351,7 +351,8 @@ impl<'a> Connection<'a> {
                     Memory::None { is_emulated: false } => {
                         let fd = self.requests.socket.take_descriptor();
                         let fd = fd.ok_or_else(|| refused("the daemon has given no memory"))?;
-                        let shared = SharedFd::attach(fd, page_bytes).map_err(refused)?;
+                        let shared =
+                            SharedFd::attach(fd.into_descriptor(), page_bytes).map_err(refused)?;
                         connected.memory = Memory::Shared;
                         ProducerMemory::attach(&shared).map_err(refused)?
                     }

@@ -21,6 +21,7 @@ pub mod inherited_descriptor; // descriptors that the program that started this 
 pub mod own_process; // what this process is called
 pub mod own_thread; // threads that get no signals
 pub mod process_hooks; // functions to call at a fork, at the exit, and for a signal
+pub mod received_file; // files that another process has sent
 pub mod reentry; // trace points that run inside of the tracer, as in an allocator
 
 pub mod protos; // code generated from the schema

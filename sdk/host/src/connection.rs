@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
+use tracezero_core::received_file::ReceivedFile;
 use tracezero_ipc::send_queue::SendQueue;
 use tracezero_ipc::socket::{Received, Socket};
 use tracezero_ipc::wire::{Body, BoundService, Frame};
@@ -17,6 +18,7 @@ use crate::limits::{
 use crate::outgoing::{NO_REPLY, Outgoing};
 use crate::port::{Answer, EndConnection, Invocation, Port};
 use crate::producer_port::ProducerPort;
+use crate::slow_readers::SlowReaders;
 
 /// The number of the service that a connection may bind: each has one.
 const SERVICE_ID: u32 = 1;
@@ -30,6 +32,8 @@ pub(crate) struct Connection {
     malformed_frames: u32,
     /// True if frames have arrived that wait for the next turn.
     is_behind: bool,
+    /// Waits for the readers of the producer's buffers.
+    slow_readers: SlowReaders,
     /// True once the peer has closed the connection.
     is_closed: bool,
     /// Since when something waits, and the peer takes nothing.
@@ -56,6 +60,7 @@ impl Connection {
             opened: now,
             malformed_frames: 0,
             is_behind: false,
+            slow_readers: SlowReaders::default(),
             is_closed: false,
             blocked_since: None,
         }
@@ -86,10 +91,27 @@ impl Connection {
         self.is_behind
     }
 
+    /// Returns true if nothing is received until readers of the producer's buffers have caught up.
+    pub(crate) fn waits_for_readers(&self) -> bool {
+        self.slow_readers.are_awaited()
+    }
+
+    /// Goes on although readers do not keep up.
+    pub(crate) fn give_up_readers(&mut self) {
+        self.slow_readers.give_up();
+    }
+
     /// Receives once, at most 128 KiB, unless it is behind. Then handles some of the frames that are
     /// complete, so that other connections have their turn. What a peer has sent before it has gone is
-    /// handled, too.
-    pub(crate) fn receive(&mut self) -> Result<(), EndConnection> {
+    /// handled, too. Does nothing as long as a reader of the producer's buffers does not keep up.
+    pub(crate) fn receive(&mut self, now: Instant) -> Result<(), EndConnection> {
+        if let AnyPort::Producer(port) = &self.port
+            && self
+                .slow_readers
+                .must_wait(port.read_by_slow_readers_bytes(), now)
+        {
+            return Ok(());
+        }
         if !self.is_behind {
             self.is_closed = self.socket.receive()? == Received::End;
         }
@@ -124,6 +146,11 @@ impl Connection {
             }
             // A short request may have a long reply.
             self.check_queue(self.outgoing.len_bytes())?;
+            if let AnyPort::Producer(port) = &self.port
+                && port.outran_reader()
+            {
+                break;
+            }
         }
         self.is_behind = true;
         Ok(())
@@ -216,7 +243,7 @@ fn handle<P: Port>(
     port: &mut P,
     outgoing: &Outgoing,
     frame: &Frame<'_>,
-    descriptor: &mut Option<std::os::fd::OwnedFd>,
+    descriptor: &mut Option<ReceivedFile>,
 ) -> Result<(), EndConnection> {
     let request_id = frame.request_id;
     match &frame.body {
@@ -339,7 +366,7 @@ mod tests {
         let late = connection.check_deadlines(deadline);
         assert!(matches!(late, Err(EndConnection::NotIntroduced)));
         call(&mut consumer);
-        connection.receive().unwrap();
+        connection.receive(Instant::now()).unwrap();
         assert!(matches!(connection.check_deadlines(deadline), Ok(None)));
     }
 
@@ -348,7 +375,7 @@ mod tests {
         let begin = Instant::now();
         let (mut connection, mut consumer) = connection(begin);
         call(&mut consumer);
-        connection.receive().unwrap();
+        connection.receive(Instant::now()).unwrap();
         // The socket does not have room for all of it.
         for _ in 0..20 {
             connection.outgoing.reply(1, Some(&[0; 100_000]));
@@ -385,13 +412,13 @@ mod tests {
         drop(consumer);
         let mut answered = Vec::new();
         for _ in 0..2 {
-            connection.receive().unwrap();
+            connection.receive(Instant::now()).unwrap();
             assert!(connection.is_behind());
             answered.push(connection.outgoing.len_bytes());
         }
         assert_eq!(answered[1], 2 * answered[0]);
         // What the peer has sent before it has gone is handled, too.
-        let mut turns = std::iter::repeat_with(|| connection.receive());
+        let mut turns = std::iter::repeat_with(|| connection.receive(Instant::now()));
         let end = turns.find_map(Result::err);
         assert!(matches!(end, Some(EndConnection::ByPeer)), "{end:?}");
         assert_eq!(connection.outgoing.len_bytes(), 3 * answered[0]);
@@ -405,13 +432,13 @@ mod tests {
             std::io::Write::write_all(&mut consumer, &[2, 0, 0, 0, 0x10, 1]).unwrap();
         }
         // The peer closes its end while answers wait that it does not take.
-        connection.receive().unwrap();
+        connection.receive(Instant::now()).unwrap();
         let answered = connection.outgoing.len_bytes();
         connection.send(Instant::now()).unwrap();
         drop(consumer);
         let mut bytes = answered;
         let end = loop {
-            let handled = connection.receive();
+            let handled = connection.receive(Instant::now());
             bytes += connection.outgoing.len_bytes();
             if let Err(end) = handled {
                 break end;

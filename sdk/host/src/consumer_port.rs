@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tracezero_core::coordination::FlushFlags;
 use tracezero_core::ids::SessionId;
+use tracezero_core::received_file::ReceivedFile;
 use tracezero_ipc::consumer_port::events::ObservedEvents;
 use tracezero_ipc::consumer_port::replies::{
     Capabilities, Cloned, attached, capabilities, cloned, saved_for_bugreport, trace_stats,
@@ -115,7 +115,7 @@ impl ConsumerPort {
         &self,
         encoded: &[u8],
         request_id: u64,
-        descriptor: Option<OwnedFd>,
+        descriptor: Option<ReceivedFile>,
     ) -> Answer {
         match self.enable(encoded, request_id, descriptor) {
             Ok(()) => Answer::Later,
@@ -132,7 +132,7 @@ impl ConsumerPort {
         &self,
         encoded: &[u8],
         request_id: u64,
-        descriptor: Option<OwnedFd>,
+        descriptor: Option<ReceivedFile>,
     ) -> Result<(), String> {
         self.check_new_session()?;
         let recording = self.recording(encoded)?;
@@ -212,19 +212,14 @@ impl ConsumerPort {
     fn trace_file(
         &self,
         recording: &Recording,
-        descriptor: Option<OwnedFd>,
+        descriptor: Option<ReceivedFile>,
     ) -> Result<Option<TraceFile>, String> {
         let config = &recording.config;
         if !config.write_into_file {
             return Ok(None);
         }
         match (&config.output_path, descriptor) {
-            (None, Some(descriptor)) => {
-                let file = TraceFile::of_other_process(descriptor);
-                Ok(Some(file.map_err(|error| {
-                    format!("the file cannot be used: {error}")
-                })?))
-            }
+            (None, Some(descriptor)) => Ok(Some(TraceFile::of_other_process(descriptor))),
             (None, None) => Err("write_into_file needs a file: none came with the request".into()),
             (Some(_), Some(_)) => Err("output_path was given and also a file; give one".into()),
             (Some(path), None) => {
@@ -342,16 +337,12 @@ impl ConsumerPort {
         &self,
         request: &CloneSession<'_>,
         request_id: u64,
-        descriptor: Option<OwnedFd>,
+        descriptor: Option<ReceivedFile>,
     ) -> Answer {
         if let Err(reason) = self.check_new_session() {
             return Answer::Reply(cloned(Err(reason)));
         }
-        let output = descriptor.map(TraceFile::of_other_process).transpose();
-        let output = match output {
-            Ok(file) => file.map(TraceOutput::new),
-            Err(error) => return Answer::Reply(cloned(Err(&error.to_string()))),
-        };
+        let output = descriptor.map(|file| TraceOutput::new(TraceFile::of_other_process(file)));
         let done = {
             let (host, consumer) = (Arc::clone(&self.host), Arc::clone(&self.consumer));
             let outgoing = Arc::clone(&self.outgoing);
@@ -434,7 +425,7 @@ impl Port for ConsumerPort {
     fn invoke(
         &mut self,
         invocation: &Invocation<'_>,
-        descriptor: &mut Option<OwnedFd>,
+        descriptor: &mut Option<ReceivedFile>,
     ) -> Result<Answer, EndConnection> {
         self.has_called = true;
         let request_id = invocation.request_id;

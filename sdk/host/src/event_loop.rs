@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,13 +14,17 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use tracezero_core::clock;
+use tracezero_core::received_file::ClosingFiles;
+use tracezero_core::small_map::SmallMap;
 use tracezero_ipc::listener::Listener;
-use tracezero_ipc::socket::Socket;
+use tracezero_ipc::socket::{CLOSING_FILES_MAX, Socket};
 
 use crate::connection::{AnyPort, Connection};
 use crate::consumer_port::ConsumerPort;
 use crate::host::Host;
-use crate::limits::{ACCEPT_PAUSE, CONSUMERS_MAX, STUCK_LIMIT, connections_max, descriptors_max};
+use crate::limits::{
+    ACCEPT_PAUSE, CONSUMERS_MAX, SLOW_READER_CHECK, STUCK_LIMIT, connections_max, descriptors_max,
+};
 use crate::log::Subject;
 use crate::outgoing::{ConnectionId, Outgoing};
 use crate::peer::Peer;
@@ -56,6 +61,10 @@ pub(crate) struct EventLoop {
     /// Closed to accept, and close, a connection for which there is no descriptor.
     reserve: Option<File>,
     connections: HashMap<ConnectionId, OpenConnection>,
+    /// The files that each user has sent and that are being closed.
+    closing: SmallMap<u32, ClosingFiles>,
+    /// The connections that wait for threads that write files.
+    waiting_for_readers: Vec<ConnectionId>,
     last_connection: u64,
     connections_max: usize,
     /// When a connection may have missed a deadline.
@@ -67,27 +76,34 @@ pub(crate) struct EventLoop {
 struct OpenConnection {
     connection: Connection,
     peer: Peer,
-    /// True if the loop waits until the socket has room.
-    awaits_room: bool,
+    /// What the loop waits for.
+    awaited: EventFlags,
 }
 
 impl OpenConnection {
-    /// Sends what waits. If the socket has no room for all of it, the loop will wait for room.
+    /// Sends what waits, and lets the loop wait for what comes next: for room in the socket if it has
+    /// none for all of it, and for frames unless they have to wait.
     fn send(
         &mut self,
         epoll: &OwnedFd,
         id: ConnectionId,
         now: Instant,
     ) -> Result<(), EndConnection> {
-        let awaits_room = !self.connection.send(now)?;
-        if awaits_room != self.awaits_room {
-            self.awaits_room = awaits_room;
-            let mut flags = EventFlags::IN;
-            flags.set(EventFlags::OUT, awaits_room);
+        let is_sent = self.connection.send(now)?;
+        let mut awaited = EventFlags::empty();
+        awaited.set(EventFlags::OUT, !is_sent);
+        awaited.set(EventFlags::IN, !self.connection.waits_for_readers());
+        if awaited != self.awaited {
+            self.awaited = awaited;
             let data = EventData::new_u64(id.0);
-            epoll::modify(epoll, self.connection.socket(), data, flags).map_err(io::Error::from)?;
+            let socket = self.connection.socket();
+            epoll::modify(epoll, socket, data, awaited).map_err(io::Error::from)?;
         }
         Ok(())
+    }
+
+    fn awaits_room(&self) -> bool {
+        self.awaited.contains(EventFlags::OUT)
     }
 }
 
@@ -103,6 +119,8 @@ impl EventLoop {
             accepts_again: None,
             reserve: File::open("/dev/null").ok(),
             connections: HashMap::new(),
+            closing: SmallMap::new(),
+            waiting_for_readers: Vec::new(),
             last_connection: FIRST_CONNECTION,
             connections_max: connections_max(descriptors_max()),
             next_check: None,
@@ -130,6 +148,10 @@ impl EventLoop {
     pub(crate) fn turn(&mut self, latest: Option<Instant>) -> io::Result<bool> {
         let now = Instant::now();
         self.check_deadlines(now);
+        for id in mem::take(&mut self.waiting_for_readers) {
+            self.receive(id);
+            self.send(id);
+        }
         self.send_noted();
         self.host.free_ended();
         self.restart_state(now);
@@ -140,7 +162,16 @@ impl EventLoop {
         });
         // All of this may have noted something to send.
         let noted = self.host.noted.has_connections().then_some(now);
-        let deadlines = [timer, self.next_check, self.accepts_again, latest, noted];
+        let waits = !self.waiting_for_readers.is_empty();
+        let readers = waits.then_some(now + SLOW_READER_CHECK);
+        let deadlines = [
+            timer,
+            self.next_check,
+            self.accepts_again,
+            latest,
+            noted,
+            readers,
+        ];
         let next = deadlines.into_iter().flatten().min();
         let timeout = next.map(|next| next.saturating_duration_since(now));
         let events = self.wait(timeout)?;
@@ -180,12 +211,29 @@ impl EventLoop {
             number => {
                 let id = ConnectionId(number);
                 let flags = event.flags;
-                let arrives = EventFlags::IN | EventFlags::HUP | EventFlags::ERR;
-                if flags.intersects(arrives) {
-                    self.with(id, |it| it.connection.receive());
+                let has_gone = EventFlags::HUP | EventFlags::ERR;
+                if flags.intersects(has_gone)
+                    && let Some(open) = self.connections.get_mut(&id)
+                {
+                    // What the peer has sent is all that comes.
+                    open.connection.give_up_readers();
+                }
+                if flags.intersects(has_gone | EventFlags::IN) {
+                    self.receive(id);
                 }
                 self.send(id);
             }
+        }
+    }
+
+    fn receive(&mut self, id: ConnectionId) {
+        let now = Instant::now();
+        self.with(id, |it| it.connection.receive(now));
+        let open = self.connections.get(&id);
+        if open.is_some_and(|it| it.connection.waits_for_readers())
+            && !self.waiting_for_readers.contains(&id)
+        {
+            self.waiting_for_readers.push(id);
         }
     }
 
@@ -209,7 +257,7 @@ impl EventLoop {
             return;
         };
         match open.send(&self.epoll, id, now) {
-            Ok(()) if open.awaits_room && self.next_check.is_none() => {
+            Ok(()) if open.awaits_room() && self.next_check.is_none() => {
                 self.next_check = Some(now + STUCK_LIMIT);
             }
             Ok(()) => {}
@@ -226,10 +274,10 @@ impl EventLoop {
     /// Sends to each connection what waits for it.
     pub(crate) fn send_noted(&mut self) {
         for id in self.host.noted.take() {
-            self.with(id, |it| match it.connection.is_behind() {
-                true => it.connection.receive(),
-                false => Ok(()),
-            });
+            let open = self.connections.get(&id);
+            if open.is_some_and(|it| it.connection.is_behind()) {
+                self.receive(id);
+            }
             self.send(id);
         }
     }
@@ -326,6 +374,7 @@ impl EventLoop {
     fn admit(&mut self, side: Side, socket: Socket, peer: io::Result<Peer>) -> Result<(), String> {
         let peer = peer.map_err(|error| error.to_string())?;
         self.check_limits(side, peer)?;
+        let socket = socket.counting_in(self.closing_files_of(peer.uid)?);
         self.last_connection += 1;
         let id = ConnectionId(self.last_connection);
         let outgoing = Arc::new(Outgoing::new(id, Arc::clone(&self.host.noted)));
@@ -345,10 +394,22 @@ impl EventLoop {
         let open = OpenConnection {
             connection,
             peer,
-            awaits_room: false,
+            awaited: EventFlags::IN,
         };
         self.connections.insert(id, open);
         Ok(())
+    }
+
+    /// Returns the count of the files of a user that are being closed. Fails if they are too many.
+    fn closing_files_of(&mut self, uid: u32) -> Result<ClosingFiles, String> {
+        self.closing.retain(|_, files| files.is_shared());
+        let files = self.closing.or_default(uid).clone();
+        match files.count() < CLOSING_FILES_MAX {
+            true => Ok(files),
+            false => Err(format!(
+                "user {uid} has sent {CLOSING_FILES_MAX} files that are still being closed"
+            )),
+        }
     }
 
     fn check_limits(&self, side: Side, peer: Peer) -> Result<(), String> {

@@ -7,7 +7,7 @@
 //!  consumers --> socket --> Connection --> ConsumerPort --> Service -----------+--> sessions, buffers
 //!                              ^ RemoteConsumer: calls become replies          |
 //!  event loop: accepts, receives at most 128 KiB per connection and turn, sends, runs timers
-//!  a thread for each session that writes a file
+//!  a thread for each session that writes a file; producers wait for it if it does not keep up
 //! ```
 //!
 //! Producers are not trusted. Consumers are trusted with traces, but neither with the rights of the
@@ -33,6 +33,7 @@ mod producer_port; // the methods of producers
 mod reading; // a trace that a consumer reads
 mod state_reply; // what consumers learn of producers and sessions
 mod consumer_port; // the methods of consumers
+mod slow_readers; // threads that write files and do not keep up
 mod connection; // one connection
 mod event_loop; // serves all connections
 mod daemon; // listens, serves, ends

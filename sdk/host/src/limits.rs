@@ -23,6 +23,13 @@ pub(crate) const CONSUMER_QUEUE_HIGH_BYTES: usize = 1 << 20;
 /// A consumer for which more bytes wait is disconnected.
 pub(crate) const CONSUMER_QUEUE_MAX_BYTES: usize = 8 << 20;
 
+/// How long a producer's frames wait for a thread that writes a file and makes no progress. Then they
+/// may overwrite what the thread has not read, until it has caught up.
+pub(crate) const SLOW_READER_LIMIT: Duration = Duration::from_millis(500);
+
+/// How often the event loop looks whether frames still have to wait for a thread that writes a file.
+pub(crate) const SLOW_READER_CHECK: Duration = Duration::from_millis(2);
+
 /// The number of consumers that may be connected at once.
 pub(crate) const CONSUMERS_MAX: usize = 32;
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Uid, fchown, open, openat2, unlinkat};
 use rustix::io::Errno;
+use tracezero_core::received_file::{ClosingFiles, ReceivedFile};
 use tracezero_service::TraceFile;
 
 /// A folder for trace files.
@@ -52,7 +53,8 @@ impl OutputFolder {
                 error => error.into(),
             });
         }
-        TraceFile::of_other_process(file)
+        let file = ReceivedFile::new(file, &ClosingFiles::default());
+        Ok(TraceFile::of_other_process(file))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 
+use tracezero_core::received_file::ReceivedFile;
 use tracezero_ipc::frame::FrameTooLong;
 
 /// A call over a connection.
@@ -42,7 +42,7 @@ pub(crate) trait Port {
     fn invoke(
         &mut self,
         invocation: &Invocation<'_>,
-        descriptor: &mut Option<OwnedFd>,
+        descriptor: &mut Option<ReceivedFile>,
     ) -> Result<Answer, EndConnection>;
 
     /// Returns true once the peer has made the call that it must begin with.

@@ -1,10 +1,10 @@
 //! Handles the requests of a producer, method by method.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use tracezero_core::commit::{CommitRequest, ServiceEndpoint as _};
 use tracezero_core::coordination::ServiceControl as _;
+use tracezero_core::received_file::ReceivedFile;
 use tracezero_core::shm::CopiedHeader;
 use tracezero_ipc::producer_port::{
     ChunkData, Commit, InitializeReply, Method, ReceivedIntroduction, Request, SERVICE, initialized,
@@ -32,6 +32,8 @@ pub(crate) struct ProducerPort {
     commit: CommitRequest,
     /// The number of entries of commits, and of other requests, that named nothing.
     violations: u64,
+    /// True if the last call has filled a buffer whose reader does not keep up.
+    outran_reader: bool,
 }
 
 struct Connected {
@@ -48,13 +50,25 @@ impl ProducerPort {
             producer: None,
             commit: CommitRequest::default(),
             violations: 0,
+            outran_reader: false,
         }
+    }
+
+    /// Returns true if the last call has filled a buffer whose reader does not keep up.
+    pub(crate) fn outran_reader(&self) -> bool {
+        self.outran_reader
+    }
+
+    /// Returns how many bytes were read by readers that do not keep up, if there are any.
+    pub(crate) fn read_by_slow_readers_bytes(&self) -> Option<u64> {
+        let producer = self.producer.as_ref()?;
+        producer.endpoint.read_by_slow_readers_bytes()
     }
 
     fn initialize(
         &mut self,
         introduction: &ReceivedIntroduction<'_>,
-        descriptor: &mut Option<OwnedFd>,
+        descriptor: &mut Option<ReceivedFile>,
     ) -> Answer {
         if self.producer.is_some() {
             return Answer::Failed;
@@ -80,9 +94,9 @@ impl ProducerPort {
             return Answer::Failed;
         };
         let own_memory = descriptor.take().filter(|_| introduction.provides_memory);
-        let adopted = own_memory.map(|fd| {
+        let adopted = own_memory.map(|file| {
             let page_size_bytes = introduction.page_size_bytes as usize;
-            remote.adopt_memory(fd, page_size_bytes)
+            remote.adopt_memory(file, page_size_bytes)
         });
         if let Some(Err(reason)) = &adopted {
             self.host.log.line(
@@ -107,6 +121,7 @@ impl ProducerPort {
         // Bytes of chunks are for those alone who cannot share memory.
         let may_send_bytes = self.peer.is_on_network;
         let mut refused = 0;
+        let mut outran_reader = false;
         let with_data = |chunk: &ChunkData<'_>| {
             let header = CopiedHeader {
                 writer_id: chunk.writer_id,
@@ -120,7 +135,10 @@ impl ProducerPort {
                 ..
             } = *chunk;
             match may_send_bytes {
-                true => endpoint.commit_copy(target_buffer, &header, is_complete, payload),
+                true => {
+                    outran_reader |=
+                        endpoint.commit_copy(target_buffer, &header, is_complete, payload);
+                }
                 false => refused += 1,
             }
         };
@@ -131,7 +149,8 @@ impl ProducerPort {
             return Answer::Failed;
         };
         self.violations += left_out as u64;
-        endpoint.commit(&self.commit);
+        outran_reader |= endpoint.commit_without_yielding(&self.commit);
+        self.outran_reader = outran_reader;
         // A fast producer can fill a ring before the event loop looks at all of them.
         remote.restart_state();
         // Behind the chunks: whoever waits for the flush finds them in the buffers.
@@ -210,7 +229,7 @@ impl Port for ProducerPort {
     fn invoke(
         &mut self,
         invocation: &Invocation<'_>,
-        descriptor: &mut Option<OwnedFd>,
+        descriptor: &mut Option<ReceivedFile>,
     ) -> Result<Answer, EndConnection> {
         let method = Method::from_id(invocation.method_id);
         let Some(Ok(request)) = method.map(|it| Request::decode(it, invocation.args)) else {

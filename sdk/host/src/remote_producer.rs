@@ -1,7 +1,7 @@
 //! A producer of another process, as the service calls it: calls become commands.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -10,6 +10,7 @@ use tracezero_core::coordination::{
     DataSourceSetup, FlushFlags, MemorySizes, Producer, WriterTotals,
 };
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, WriterId};
+use tracezero_core::received_file::ReceivedFile;
 use tracezero_core::shm::{ForeignMemory, Geometry, SharedFd, SharedFdError};
 use tracezero_ipc::producer_port::{self, ReceivedIntroduction};
 use tracezero_ipc::wire::Body;
@@ -202,8 +203,12 @@ impl RemoteProducer {
     ///
     /// If the memory could harm this process, or does not have sizes that the service gives itself.
     /// Then the producer gets other memory.
-    pub(crate) fn adopt_memory(&self, fd: OwnedFd, page_size_bytes: usize) -> Result<(), String> {
-        let memory = ForeignMemory::adopt(fd, page_size_bytes).map_err(|it| it.to_string())?;
+    pub(crate) fn adopt_memory(
+        &self,
+        file: ReceivedFile,
+        page_size_bytes: usize,
+    ) -> Result<(), String> {
+        let memory = ForeignMemory::adopt(file, page_size_bytes).map_err(|it| it.to_string())?;
         let geometry = memory.geometry();
         let sizes = MemorySizes {
             size_bytes: geometry.size_bytes() as u64,

@@ -13,12 +13,18 @@ use rustix::net::{
     SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
 };
 
+use tracezero_core::received_file::{ClosingFiles, ReceivedFile};
+
 use crate::address::Address;
 use crate::frame::{FrameReader, FrameTooLong};
 use crate::send_queue::SendQueue;
 
 /// The longest wait for an address of a network to answer.
 const NETWORK_LIMIT: Duration = Duration::from_secs(5);
+
+/// A peer may send no more files while so many are being closed. A file system that never answers
+/// holds a thread and a descriptor for each.
+pub const CLOSING_FILES_MAX: usize = 64;
 
 /// A connected, non-blocking socket.
 ///
@@ -28,7 +34,9 @@ const NETWORK_LIMIT: Duration = Duration::from_secs(5);
 pub struct Socket {
     fd: Arc<OwnedFd>,
     frames: FrameReader,
-    descriptor: Option<OwnedFd>,
+    descriptor: Option<ReceivedFile>,
+    /// The files of the peer that are being closed.
+    closing: ClosingFiles,
     /// Bytes for which the socket had no room.
     unsent: SendQueue,
 }
@@ -39,7 +47,7 @@ pub struct Arrived<'a> {
     /// The frame, without its length.
     pub frame: &'a [u8],
     /// The descriptor, if one has arrived and nobody has taken it.
-    pub descriptor: &'a mut Option<OwnedFd>,
+    pub descriptor: &'a mut Option<ReceivedFile>,
 }
 
 /// The outcome of an attempt to receive.
@@ -105,8 +113,17 @@ impl Socket {
             fd: Arc::new(fd),
             frames: FrameReader::new(),
             descriptor: None,
+            closing: ClosingFiles::default(),
             unsent: SendQueue::default(),
         }
+    }
+
+    /// Counts the files that the peer has sent and that are being closed, with those of other
+    /// connections.
+    #[must_use]
+    pub fn counting_in(mut self, closing: ClosingFiles) -> Self {
+        self.closing = closing;
+        self
     }
 
     /// Returns the descriptor of the socket.
@@ -136,7 +153,8 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// If the connection has failed, or the peer has sent more descriptors at once than allowed.
+    /// If the connection has failed, or the peer has sent more descriptors at once than allowed, or
+    /// one more while [`CLOSING_FILES_MAX`] files are being closed.
     pub fn receive(&mut self) -> io::Result<Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -155,7 +173,15 @@ impl Socket {
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 // A descriptor that nobody has taken is closed.
-                self.descriptor = descriptors.last().or(self.descriptor.take());
+                for descriptor in descriptors {
+                    let file = ReceivedFile::new(descriptor, &self.closing);
+                    if self.closing.count() >= CLOSING_FILES_MAX {
+                        return Err(io::Error::other(
+                            "too many files that it has sent are still being closed",
+                        ));
+                    }
+                    self.descriptor = Some(file);
+                }
             }
         }
         if received.flags.contains(ReturnFlags::CTRUNC) {
@@ -194,7 +220,7 @@ impl Socket {
     }
 
     /// Takes the descriptor that has arrived.
-    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+    pub fn take_descriptor(&mut self) -> Option<ReceivedFile> {
         self.descriptor.take()
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use std::{mem, thread};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -443,9 +443,11 @@ impl CentralBuffer {
         .collect()
     }
 
+    /// Commits a chunk. Returns true if the reader does not keep up: whoever commits should then
+    /// leave the processor to it.
     // Inlined, so that the chunk stays in registers: see `TraceBuffer::commit_chunk`.
     #[inline]
-    pub(super) fn commit(&self, chunk: &UntrustedChunk<'_>) {
+    pub(super) fn commit(&self, chunk: &UntrustedChunk<'_>) -> bool {
         let mut contents = self.contents.lock();
         contents.buffer.commit_chunk(chunk);
         let stats = contents.buffer.stats();
@@ -465,24 +467,35 @@ impl CentralBuffer {
                     self.progress.advance(parts - contents.parts);
                     contents.parts = parts;
                 }
-                return;
+                return false;
             }
-            ReadMode::AllAtEnd => return,
+            ReadMode::AllAtEnd => return false,
         };
         contents.report_losses();
         let Contents { buffer, lag, .. } = &mut *contents;
         match lag.note_commit(buffer) {
-            Urgency::None => {}
+            Urgency::None => false,
             Urgency::Wakes => {
                 drop(contents);
                 wake();
+                false
             }
             Urgency::Yields => {
                 MutexGuard::unlock_fair(contents);
                 wake();
-                thread::yield_now();
+                true
             }
         }
+    }
+
+    /// Returns how many bytes were read, if the reader does not keep up.
+    pub(super) fn read_by_slow_reader_bytes(&self) -> Option<u64> {
+        if !matches!(self.read_mode, ReadMode::Streams(_)) {
+            return None;
+        }
+        let contents = self.contents.lock();
+        let lags = contents.lag.does_not_keep_up(&contents.buffer);
+        lags.then(|| contents.buffer.stats().bytes_read)
     }
 
     pub(super) fn patch(
@@ -506,6 +519,7 @@ impl CentralBuffer {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
 
     use super::*;
     use crate::trace_buffer::{ClientIdentity, FillPolicy};

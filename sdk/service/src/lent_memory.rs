@@ -66,31 +66,30 @@ impl From<ForeignMemory> for LentMemory {
 }
 
 impl LentMemory {
-    /// Calls `commit` with a Complete chunk, which is then free.
+    /// Calls `commit` with a Complete chunk, which is then free. Returns what `commit` returns.
     ///
     /// # Errors
     ///
     /// If there is no such chunk, or if a producer of another process has broken the rules.
-    pub(super) fn take(
+    pub(super) fn take<R>(
         &self,
         place: ChunkPlace,
-        commit: impl FnOnce(&CopiedHeader, &[u8]),
-    ) -> Result<(), MoveError> {
+        commit: impl FnOnce(&CopiedHeader, &[u8]) -> R,
+    ) -> Result<R, MoveError> {
         match &self.0 {
             Kind::Own(memory) => {
                 let memory = memory.read();
                 let chunk = memory.acquire_for_reading(place)?;
-                commit(chunk.header(), chunk.payload());
                 // Dropping the chunk frees it.
+                Ok(commit(chunk.header(), chunk.payload()))
             }
             Kind::Foreign(MemoryToCome(memory)) => {
                 let memory = memory.get().ok_or(MoveError::NoSuchChunk)?;
                 let (memory, copy) = &mut *memory.lock();
                 let header = memory.take(place, copy)?;
-                commit(&header, copy.payload());
+                Ok(commit(&header, copy.payload()))
             }
         }
-        Ok(())
     }
 
     /// Calls `commit` with the finished packets of each chunk in use whose writer `is_wanted`. The

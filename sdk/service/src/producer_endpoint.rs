@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::calls::CallWait;
@@ -129,15 +130,46 @@ impl ProducerEndpoint {
 
     /// Commits a chunk whose bytes have come with the commit: the producer's memory is on another
     /// machine. A chunk that is not complete is as one that was scraped.
+    ///
+    /// Returns true as [`commit_without_yielding`](Self::commit_without_yielding) does.
+    #[must_use]
     pub fn commit_copy(
         &self,
         target_buffer: BufferId,
         header: &CopiedHeader,
         is_complete: bool,
         payload: &[u8],
-    ) {
+    ) -> bool {
         self.link
-            .commit_copy(target_buffer, header, is_complete, payload);
+            .commit_copy(target_buffer, header, is_complete, payload)
+    }
+
+    /// Does what [`ServiceEndpoint::commit`] does, on a thread that others wait for. Returns true if
+    /// the reader of a buffer does not keep up. Then wait before the next commit, as long as
+    /// [`read_by_slow_readers_bytes`](Self::read_by_slow_readers_bytes) tells of one.
+    #[must_use]
+    pub fn commit_without_yielding(&self, request: &CommitRequest) -> bool {
+        let mut lags = false;
+        for chunk in &request.chunks_to_move {
+            lags |= self.link.move_chunk(chunk);
+        }
+        self.patch_chunks(request);
+        lags
+    }
+
+    fn patch_chunks(&self, request: &CommitRequest) {
+        for patch in &request.chunks_to_patch {
+            self.link.patch_chunk(patch);
+        }
+    }
+
+    /// Returns how many bytes were read so far by the readers that do not keep up with what the
+    /// producer and others write; `None` if all of them do. Such a reader is the thread that writes a
+    /// session's file. While more than a quarter of a buffer is unread, what is committed may soon
+    /// overwrite it.
+    #[must_use]
+    pub fn read_by_slow_readers_bytes(&self) -> Option<u64> {
+        self.link.read_by_slow_readers_bytes()
     }
 
     /// Returns how often the producer has broken the rules of the shared memory: it has committed a
@@ -152,14 +184,12 @@ impl ProducerEndpoint {
 
 impl ServiceEndpoint for ProducerEndpoint {
     fn commit(&self, request: &CommitRequest) {
-        request
-            .chunks_to_move
-            .iter()
-            .for_each(|chunk| self.link.move_chunk(chunk));
-        request
-            .chunks_to_patch
-            .iter()
-            .for_each(|patch| self.link.patch_chunk(patch));
+        for chunk in &request.chunks_to_move {
+            if self.link.move_chunk(chunk) {
+                thread::yield_now();
+            }
+        }
+        self.patch_chunks(request);
     }
 
     fn wait_for_room(&self, target_buffer: BufferId, timeout: Duration) -> bool {

@@ -159,18 +159,20 @@ impl ProducerLink {
         let is_wanted = |writer_id| targets.contains_key(&writer_id);
         self.memory.scrape(is_wanted, |scraped, payload| {
             if let Some(buffer) = targets.get(&scraped.header.writer_id) {
-                self.commit(buffer, &scraped.header, scraped.is_complete, payload);
+                // The reader itself scrapes, or somebody whom others wait for.
+                let _ = self.commit(buffer, &scraped.header, scraped.is_complete, payload);
             }
         });
     }
 
+    /// Commits a chunk. Returns true if the reader of the buffer does not keep up.
     fn commit(
         &self,
         buffer: &CentralBuffer,
         header: &CopiedHeader,
         is_complete: bool,
         payload: &[u8],
-    ) {
+    ) -> bool {
         buffer.commit(&UntrustedChunk {
             producer_id: self.id,
             client: self.client,
@@ -180,7 +182,17 @@ impl ProducerLink {
             flags: header.packets.flags(),
             complete: is_complete,
             payload,
-        });
+        })
+    }
+
+    /// Returns how many bytes were read by readers that do not keep up with the producer's buffers, if
+    /// there are any.
+    pub(super) fn read_by_slow_readers_bytes(&self) -> Option<u64> {
+        let buffers = self.buffers.read();
+        let read_bytes = buffers
+            .values()
+            .filter_map(|it| it.read_by_slow_reader_bytes());
+        read_bytes.reduce(u64::wrapping_add)
     }
 
     /// Returns the buffer with this id if this producer may write to it.
@@ -188,35 +200,42 @@ impl ProducerLink {
         self.buffers.read().get(&id).map(Arc::clone)
     }
 
-    pub(super) fn move_chunk(&self, chunk_to_move: &ChunkToMove) {
+    /// Commits a chunk and frees it. Returns true if the reader of its buffer does not keep up.
+    pub(super) fn move_chunk(&self, chunk_to_move: &ChunkToMove) -> bool {
         let place = ChunkPlace {
             page_index: chunk_to_move.page_index,
             chunk_index: chunk_to_move.chunk_index,
         };
         if self.violations() >= VIOLATIONS_MAX {
-            return RefusedCommits::add(&self.refused.chunks);
+            RefusedCommits::add(&self.refused.chunks);
+            return false;
         }
         let taken = self.memory.take(place, |header, payload| {
-            self.commit_copy(chunk_to_move.target_buffer, header, true, payload);
+            self.commit_copy(chunk_to_move.target_buffer, header, true, payload)
         });
-        if taken.is_err() {
+        taken.unwrap_or_else(|_| {
             // Relaxed: a count that orders nothing else.
             self.violations.fetch_add(1, Ordering::Relaxed);
-        }
+            false
+        })
     }
 
-    /// Commits the copy of a chunk, if the producer may write to its target.
+    /// Commits the copy of a chunk, if the producer may write to its target. Returns true if the
+    /// reader of its buffer does not keep up.
     pub(super) fn commit_copy(
         &self,
         target_buffer: BufferId,
         header: &CopiedHeader,
         is_complete: bool,
         payload: &[u8],
-    ) {
+    ) -> bool {
         let buffer = self.buffer(target_buffer);
         match buffer.filter(|buffer| self.may_commit(header.writer_id, buffer.id)) {
             Some(buffer) => self.commit(&buffer, header, is_complete, payload),
-            None => RefusedCommits::add(&self.refused.chunks),
+            None => {
+                RefusedCommits::add(&self.refused.chunks);
+                false
+            }
         }
     }
 

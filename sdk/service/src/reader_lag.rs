@@ -37,7 +37,8 @@ pub(super) struct ReaderLag {
 struct Thresholds {
     /// A commit wakes the reader when more than this is behind.
     wake_behind: u64,
-    /// A commit leaves the lock and the processor to the reader when more than this is behind.
+    /// A commit leaves the lock to the reader when more than this is behind, and then the thread that
+    /// commits leaves the processor to it.
     yield_behind: u64,
     /// A writer that may wait does so when more than this is behind, or less than `wait_ahead` is
     /// ahead. The rest of the buffer has room for what other writers are just writing.
@@ -59,8 +60,7 @@ pub(super) enum Urgency {
     None,
     /// Wakes the reader, because much is behind.
     Wakes,
-    /// Wakes the reader, and leaves the lock and the processor to it, because the reader does not
-    /// keep up.
+    /// Wakes the reader, and leaves the lock and the processor to it, because it does not keep up.
     Yields,
 }
 
@@ -159,6 +159,13 @@ impl ReaderLag {
         let has_room = self.has_room_at_once(buffer);
         self.refused += u64::from(!has_room);
         has_room
+    }
+
+    /// Returns true if so much is behind that writers which may wait do so. Unlike
+    /// [`has_room_at_once`](Self::has_room_at_once), this does not count incomplete packets: whoever
+    /// commits may be about to commit the rest of them.
+    pub(super) fn does_not_keep_up(&self, buffer: &TraceBuffer) -> bool {
+        !self.reader_is_gone && self.is_behind(buffer, self.thresholds.wait_behind)
     }
 
     /// Returns how often a writer needed room and got none.

@@ -8,6 +8,7 @@
 //! copied later, by the owner of the clone.
 
 use std::cmp::Reverse;
+use std::io;
 use std::sync::Arc;
 
 use super::central_buffer::{CentralBuffer, TakenBuffer};
@@ -20,7 +21,7 @@ use super::pending_clone::{CloneRequest, CloneSource, PendingClone};
 use super::pending_flush::{CloneId, FlushOutcome, FlushThen};
 use super::phase::{End, Phase};
 use super::trace_buffer::TraceBuffer;
-use super::trace_output::TraceOutput;
+use super::trace_output::WrittenPart;
 use super::trace_reader::TraceReader;
 use super::tracing_session::{FileOutput, TracingSession};
 use tracezero_core::coordination::{FlushFlags, FlushReason};
@@ -188,18 +189,31 @@ impl Control {
         }
     }
 
-    /// Makes the clones that wait for the file of `source`. All packets that came until now are in
-    /// `output` or still in the buffers.
+    /// Returns the number of clones that wait for the file of `source`.
+    pub(super) fn clones_that_wait_for_file_of(&self, source: SessionId) -> usize {
+        let clones = self.clones.values();
+        clones.filter(|it| it.waits_for_file_of(source)).count()
+    }
+
+    /// Makes clones that wait for the file of `source`, each with one of the `parts` of the file. All
+    /// packets that came until now are in the part or still in the buffers. Clones for which there is
+    /// no part wait for the next pass over the file.
     pub(super) fn clone_with_file(
         &mut self,
         source: SessionId,
         reader: &TraceReader,
-        output: &TraceOutput,
+        parts: Vec<io::Result<WrittenPart>>,
     ) {
-        for mut pending in self.take_clones(|clone| clone.waits_for_file_of(source)) {
+        let mut left = parts.len();
+        let clones = self.take_clones(|clone| {
+            let is_taken = left > 0 && clone.waits_for_file_of(source);
+            left -= usize::from(is_taken);
+            is_taken
+        });
+        for (mut pending, part) in clones.into_iter().zip(parts) {
             let all: Vec<usize> = (0..pending.buffers.len()).collect();
-            // Take the part of the file first, so that no buffer has been emptied if that fails.
-            let part = output.written_part().map_err(|error| clone_failed(&error));
+            // No buffer has been emptied if the file cannot be read.
+            let part = part.map_err(|error| clone_failed(&error));
             match part.and_then(|part| self.take_buffers(&mut pending, &all).map(|()| part)) {
                 Ok(part) => {
                     let output = pending.request.output.take();
@@ -266,7 +280,10 @@ impl Control {
         }
     }
 
-    fn take_clones(&mut self, is_taken: impl Fn(&PendingClone) -> bool) -> Vec<PendingClone> {
+    fn take_clones(
+        &mut self,
+        mut is_taken: impl FnMut(&PendingClone) -> bool,
+    ) -> Vec<PendingClone> {
         self.clones
             .extract(|_, clone| is_taken(clone))
             .into_iter()

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::calls::CallWait;
 use super::service::Service;
-use super::trace_output::{TraceOutput, WriteError, WriteErrorCause};
+use super::trace_output::{TraceOutput, WriteError, WriteErrorCause, WrittenPart};
 use super::trace_reader::{Extent, FileEnd, Pass, TraceReader};
 use super::tracing_session::FileOutput;
 use tracezero_core::ids::SessionId;
@@ -61,10 +61,14 @@ impl Service {
             Extent::WhatIsThere
         };
         let outcome = self.write_pass(session, &reader, &mut output, extent);
+        let parts = match &outcome {
+            Ok(()) => self.parts_for_clones(session, &output),
+            Err(_) => Vec::new(),
+        };
         let mut locked = reader.lock();
         locked.written_bytes = output.written_bytes();
-        if outcome.is_ok() {
-            self.look(|control| control.clone_with_file(session, &locked, &output));
+        if !parts.is_empty() {
+            self.look(|control| control.clone_with_file(session, &locked, parts));
         }
         if outcome.is_ok() && !is_over {
             locked.output = Some(output);
@@ -90,6 +94,17 @@ impl Service {
         self.call_after(CallWait::LeaveCalls, |_| ());
         outcome?;
         output.close().map(|()| FileProgress::Closed)
+    }
+
+    /// Returns the present contents of the file for each clone that waits for them. Locks nothing
+    /// meanwhile: a disk may be slow.
+    fn parts_for_clones(
+        &self,
+        session: SessionId,
+        output: &TraceOutput,
+    ) -> Vec<io::Result<WrittenPart>> {
+        let waiting = self.look(|control| control.clones_that_wait_for_file_of(session));
+        (0..waiting).map(|_| output.written_part()).collect()
     }
 
     /// Writes the packet that ends the trace. Does not lock the reader while it writes, as in

@@ -3,30 +3,32 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek, Write};
 use std::ops::Deref;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl};
+use tracezero_core::received_file::ReceivedFile;
 
 /// A file that nobody else can write a trace into until this is dropped. Exceptions are devices,
 /// pipes, file systems without locks, and files of others: there several writers can use the same
 /// file.
 #[derive(Debug)]
-pub struct TraceFile {
-    file: File,
-    owner: Owner,
-}
+pub struct TraceFile(Opened);
 
-/// The one who has opened a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
+/// A file, and the one who has opened it.
+#[derive(Debug)]
+enum Opened {
     /// This process. It may open the file again.
-    Own,
+    Own(File),
     /// Another process, which has passed the descriptor. This process may have rights to the file
-    /// that the other one does not have, so it never opens the file again. The trace begins at this
-    /// offset: what is before it may not be for those who get the trace.
-    Other { begin_bytes: u64 },
+    /// that the other one does not have, so it never opens the file again.
+    Other {
+        file: ReceivedFile,
+        /// The offset at which the trace begins: what is before it may not be for those who get the
+        /// trace. `None` before the first write.
+        begin_bytes: Option<u64>,
+    },
 }
 
 impl TraceFile {
@@ -76,41 +78,55 @@ impl TraceFile {
     /// A clone of the session begins with the contents of its file. That needs a descriptor that can
     /// also be read.
     ///
-    /// # Errors
-    ///
-    /// If the system does not tell the flags or the size of the file.
-    pub fn of_other_process(descriptor: OwnedFd) -> io::Result<Self> {
-        let mut file = File::from(descriptor);
-        let begin_bytes = if fcntl_getfl(&file)?.contains(OFlags::APPEND) {
+    /// This makes no request to the file: its file system may never answer.
+    #[must_use]
+    pub fn of_other_process(file: ReceivedFile) -> Self {
+        let begin_bytes = None;
+        Self(Opened::Other { file, begin_bytes })
+    }
+
+    /// Finds the offset at which the trace begins. Call this before the first write.
+    pub(super) fn find_begin(&mut self) -> io::Result<()> {
+        let Opened::Other { file, begin_bytes } = &mut self.0 else {
+            return Ok(());
+        };
+        let found = if fcntl_getfl(&**file)?.contains(OFlags::APPEND) {
             file.metadata()?.len()
         } else {
             // A pipe has no position.
-            file.stream_position().unwrap_or(0)
+            (&**file).stream_position().unwrap_or(0)
         };
-        let owner = Owner::Other { begin_bytes };
-        Ok(Self { file, owner })
+        begin_bytes.get_or_insert(found);
+        Ok(())
     }
 
     /// Returns the offset at which the trace begins.
-    pub(super) fn begin_bytes(&self) -> u64 {
-        match self.owner {
-            Owner::Own => 0,
-            Owner::Other { begin_bytes } => begin_bytes,
+    pub(super) fn begin_bytes(&self) -> io::Result<u64> {
+        match &self.0 {
+            Opened::Own(_) => Ok(0),
+            Opened::Other { begin_bytes, .. } => {
+                begin_bytes.ok_or_else(|| io::Error::other("nothing has been written yet"))
+            }
         }
     }
 
     /// Returns the file for reading by offsets.
-    pub(super) fn to_read(&self) -> io::Result<File> {
-        match self.owner {
+    pub(super) fn to_read(&self) -> io::Result<Self> {
+        match &self.0 {
             // The file may be open for writing alone. Do not use its path, which may have changed.
-            Owner::Own => File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd())),
-            Owner::Other { .. } => self.file.try_clone(),
+            Opened::Own(file) => {
+                let file = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+                Ok(Self::own(file))
+            }
+            Opened::Other { file, begin_bytes } => Ok(Self(Opened::Other {
+                file: file.try_clone()?,
+                begin_bytes: *begin_bytes,
+            })),
         }
     }
 
     fn own(file: File) -> Self {
-        let owner = Owner::Own;
-        Self { file, owner }
+        Self(Opened::Own(file))
     }
 
     /// Locks the file that was opened at `path`.
@@ -150,17 +166,20 @@ impl Deref for TraceFile {
     type Target = File;
 
     fn deref(&self) -> &File {
-        &self.file
+        match &self.0 {
+            Opened::Own(file) => file,
+            Opened::Other { file, .. } => file,
+        }
     }
 }
 
 impl Write for TraceFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        (&mut &**self).write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        (&mut &**self).flush()
     }
 }
 
@@ -168,7 +187,9 @@ impl Drop for TraceFile {
     fn drop(&mut self) {
         // Closing the file is not enough: a forked child may have it open as well. If the file was
         // not locked, unlocking it does nothing.
-        let _ = self.file.unlock();
+        if let Opened::Own(file) = &self.0 {
+            let _ = file.unlock();
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub struct TraceOutput {
 /// The contents of a trace file at one moment. Later writes only append to the file.
 #[derive(Debug)]
 pub(super) struct WrittenPart {
-    file: File,
+    file: TraceFile,
     /// The rest of the contents is from here on.
     at_bytes: u64,
     end_bytes: u64,
@@ -99,7 +99,7 @@ impl TraceOutput {
 
     /// Returns the present contents of the file, to be copied later.
     pub(super) fn written_part(&self) -> io::Result<WrittenPart> {
-        let begin_bytes = self.file.begin_bytes();
+        let begin_bytes = self.file.begin_bytes()?;
         let part = WrittenPart {
             file: self.file.to_read()?,
             at_bytes: begin_bytes,
@@ -112,6 +112,7 @@ impl TraceOutput {
 
     /// Begins a pass over the buffers. The first pass copies the beginning of the trace.
     pub(super) fn begin_pass(&mut self) -> io::Result<()> {
+        self.file.find_begin()?;
         let Some(mut start) = self.start.take() else {
             return Ok(());
         };
@@ -173,7 +174,7 @@ impl TraceOutput {
 
     /// Shortens the trace in the file and continues at its new end.
     fn cut_at(&mut self, trace_bytes: u64) -> io::Result<()> {
-        let end_bytes = self.file.begin_bytes() + trace_bytes;
+        let end_bytes = self.file.begin_bytes()? + trace_bytes;
         self.file.set_len(end_bytes)?;
         let mut file: &File = &self.file;
         file.seek(SeekFrom::Start(end_bytes)).map(drop)
@@ -245,6 +246,7 @@ mod tests {
     use std::path::Path;
 
     use support::Folder;
+    use tracezero_core::received_file::{ClosingFiles, ReceivedFile};
 
     use super::*;
 
@@ -296,7 +298,10 @@ mod tests {
         std::fs::write(&path, "secret").expect("written");
         let mut file = options.open(path).expect("a file");
         file.seek(SeekFrom::End(0)).expect("at its end");
-        TraceOutput::new(TraceFile::of_other_process(file.into()).expect("a file"))
+        let file = ReceivedFile::new(file.into(), &ClosingFiles::default());
+        let mut output = TraceOutput::new(TraceFile::of_other_process(file));
+        output.begin_pass().expect("a file");
+        output
     }
 
     #[test]

@@ -37,7 +37,6 @@
 //!   system fills it with zeros.
 #![allow(unsafe_code)] // Accesses memory of another process, under the invariants above.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 #[cfg(not(loom))]
@@ -52,6 +51,7 @@ use super::shared_fd::{SharedFd, SharedFdError};
 use super::state::{self, MoveError, PageWord};
 use super::used_chunks::UsedChunk;
 use crate::ids::WriterId;
+use crate::received_file::ReceivedFile;
 
 /// A buffer for the payload of one chunk, which is used for one chunk after the other. It is as large
 /// as the largest chunk so far, so copying soon allocates nothing.
@@ -124,8 +124,8 @@ impl ForeignMemory {
     ///
     /// If the descriptor may be of anything else than memory whose size never changes, if Perfetto's
     /// ABI does not allow the sizes, or if the system refuses the mapping.
-    pub fn adopt(fd: OwnedFd, page_size_bytes: usize) -> Result<Self, SharedFdError> {
-        Self::map(&SharedFd::adopt(fd, page_size_bytes)?)
+    pub fn adopt(received: ReceivedFile, page_size_bytes: usize) -> Result<Self, SharedFdError> {
+        Self::map(&SharedFd::adopt(received, page_size_bytes)?)
     }
 
     /// Maps memory that was created or adopted (X7).

@@ -13,6 +13,7 @@ use super::sync::{AtomicU32, Ordering};
 use super::tests::{chunk_of, place};
 use super::*;
 use crate::ids::{ChunkId, WriterId};
+use crate::received_file::{ClosingFiles, ReceivedFile};
 
 const PAGE_SIZES_BYTES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
 
@@ -360,7 +361,8 @@ fn copies_after_the_first_allocate_nothing() {
 fn adopted(pages: u64) -> (std::fs::File, ForeignMemory) {
     let created = SharedFd::create(geometry(4096, pages as usize)).unwrap();
     let fd = || created.as_fd().try_clone_to_owned().unwrap();
-    (fd().into(), ForeignMemory::adopt(fd(), 4096).unwrap())
+    let received = ReceivedFile::new(fd(), &ClosingFiles::default());
+    (fd().into(), ForeignMemory::adopt(received, 4096).unwrap())
 }
 
 #[test]

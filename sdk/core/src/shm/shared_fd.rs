@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use super::memory::{Geometry, MemoryError};
+use crate::received_file::ReceivedFile;
 
 /// The seals of memory that this package creates: its size never changes.
 const SEALS: SealFlags = SealFlags::SHRINK
@@ -168,11 +169,14 @@ impl SharedFd {
     ///
     /// If the memory lacks a seal, is not on tmpfs or is no file, or if Perfetto's ABI does not allow
     /// the sizes.
-    pub(super) fn adopt(fd: OwnedFd, page_size_bytes: usize) -> Result<Self, SharedFdError> {
-        let file = File::from(fd);
+    pub(super) fn adopt(
+        received: ReceivedFile,
+        page_size_bytes: usize,
+    ) -> Result<Self, SharedFdError> {
+        // No request to a file of another kind: its file system may never answer.
+        let file = File::from(received.into_memory().map_err(SharedFdError::NoSeals)?);
         // Before the size, as in `attach`.
-        let seals = rustix::fs::fcntl_get_seals(&file)
-            .map_err(|error| SharedFdError::NoSeals(error.into()))?;
+        let seals = rustix::fs::fcntl_get_seals(&file)?;
         if !seals.contains(SEALS) {
             return Err(SharedFdError::Unsealed {
                 missing: names(SEALS.difference(seals)),
@@ -236,6 +240,7 @@ mod tests {
     use rustix::fs::{Mode, OFlags};
 
     use super::*;
+    use crate::received_file::ClosingFiles;
 
     fn geometry() -> Geometry {
         Geometry::new(8192, 4096).unwrap()
@@ -297,13 +302,17 @@ mod tests {
         fd
     }
 
+    fn received(fd: OwnedFd) -> ReceivedFile {
+        ReceivedFile::new(fd, &ClosingFiles::default())
+    }
+
     fn sealed(size_bytes: u64) -> OwnedFd {
         memfd(MemfdFlags::empty(), size_bytes, SEALS)
     }
 
     /// Returns the text of the refusal, also if the mapping is refused.
     fn refusal(fd: OwnedFd, page_size_bytes: usize) -> String {
-        let adopted = crate::shm::ForeignMemory::adopt(fd, page_size_bytes);
+        let adopted = crate::shm::ForeignMemory::adopt(received(fd), page_size_bytes);
         adopted.unwrap_err().to_string()
     }
 
@@ -312,7 +321,7 @@ mod tests {
         for (size_bytes, page_size_bytes) in
             [(4096, 4096), (256 << 10, 32 << 10), (32 << 20, 64 << 10)]
         {
-            let adopted = SharedFd::adopt(sealed(size_bytes), page_size_bytes).unwrap();
+            let adopted = SharedFd::adopt(received(sealed(size_bytes)), page_size_bytes).unwrap();
             assert!(adopted.keeps_its_size());
             assert_eq!(adopted.geometry().size_bytes() as u64, size_bytes);
             assert_eq!(adopted.geometry().page_size_bytes(), page_size_bytes);
@@ -399,7 +408,7 @@ mod tests {
             ("a socket", socket.into()),
         ];
         for (name, fd) in things {
-            let error = SharedFd::adopt(fd, 4096).unwrap_err();
+            let error = SharedFd::adopt(received(fd), 4096).unwrap_err();
             assert!(
                 matches!(error, SharedFdError::NoSeals(_)),
                 "{name}: {error}"
@@ -418,7 +427,7 @@ mod tests {
         assert_eq!(refusal(of_memory, 4096), expected);
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         let on_disk = File::open(manifest).unwrap();
-        let error = SharedFd::adopt(on_disk.into(), 4096).unwrap_err();
+        let error = SharedFd::adopt(received(on_disk.into()), 4096).unwrap_err();
         // The second if the source is on tmpfs.
         let is_expected = matches!(error, SharedFdError::NoSeals(_))
             || matches!(&error, SharedFdError::Unsealed { missing } if missing == "F_SEAL_SHRINK, F_SEAL_GROW");

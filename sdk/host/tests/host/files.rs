@@ -2,17 +2,19 @@
 
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::ioctl_fionread;
+use rustix::pipe::{PipeFlags, pipe_with};
 use tracezero_ipc::consumer_port::requests::Request;
 
 use crate::consumer::recording;
 use crate::daemon::TestDaemon;
 use crate::descriptors::open_descriptors;
 
-fn into_file(more: &str) -> String {
+pub fn into_file(more: &str) -> String {
     format!("{} write_into_file: true {more}", recording("ds"))
 }
 
@@ -200,6 +202,45 @@ fn a_file_that_takes_nothing_holds_up_nobody_else() {
         (&pipe).read_exact(&mut bytes).unwrap();
         open_descriptors(&path) == 1
     });
+}
+
+#[test]
+fn a_producer_waits_for_a_file_that_is_slow() {
+    const PACKETS: u64 = 500;
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register("ds");
+    let mut consumer = daemon.consumer();
+    let (trace, given) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let config = into_file("file_write_period_ms: 100");
+    let enabled = consumer.enable_with(&config, given);
+    let instance = producer.started();
+    let mut trace = Some(File::from(trace));
+    let mut reading = None;
+    for number in 0..PACKETS {
+        producer.write_with(&instance, number, &"x".repeat(1024));
+        let synced = producer.ask_to_sync();
+        let mut answers_of_others = 0;
+        while !producer.has_arrived(synced) {
+            // Others are served.
+            daemon.state();
+            answers_of_others += 1;
+            if answers_of_others == 10
+                && let Some(mut trace) = trace.take()
+            {
+                let mut bytes = Vec::new();
+                reading = Some(thread::spawn(move || {
+                    trace.read_to_end(&mut bytes).unwrap();
+                    bytes
+                }));
+            }
+        }
+    }
+    let reading = reading.expect("the producer has waited");
+    consumer.disable();
+    assert_eq!(consumer.ended(enabled), None);
+    let bytes = reading.join().unwrap();
+    assert_eq!(support::numbers(&bytes), Vec::from_iter(0..PACKETS));
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod peer; // one connection to the daemon
 mod daemon; // a daemon that runs on a thread
 mod producer; // a producer that writes real chunks
 mod consumer; // a consumer that reads traces
+mod silent_file; // a file whose file system does not answer
 
 mod life; // sessions from configuration to trace
 mod frames; // frames of all sizes, cut, unknown, malformed
@@ -19,6 +20,7 @@ mod queries; // queries about the daemon and its sessions
 mod clones; // clones of sessions
 mod triggers; // triggers that start, stop and clone sessions
 mod files; // sessions that write files
+mod silent_files; // files whose file systems never answer
 mod other_users; // users who may not do what the daemon's user may
 mod own_producers; // applications of tracezero: their accounts, and configurations that change
 mod no_memory; // producers that get no shared memory

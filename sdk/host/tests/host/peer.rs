@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracezero_core::received_file::ReceivedFile;
 use tracezero_ipc::address::Address;
 use tracezero_ipc::socket::{Received, Socket};
 use tracezero_ipc::wire::{Body, Frame};
@@ -150,10 +151,11 @@ impl Peer {
                     Body::Error { text } => ArrivedBody::Error(text.to_owned()),
                     other => panic!("the daemon sends {other:?}"),
                 };
+                let descriptor = self.socket.take_descriptor();
                 return Some(Arrived {
                     request_id,
                     body,
-                    descriptor: self.socket.take_descriptor(),
+                    descriptor: descriptor.map(ReceivedFile::into_descriptor),
                 });
             }
             let has_come = self.wait(PollFlags::IN) && start.elapsed() < PATIENCE;

@@ -129,6 +129,20 @@ impl Producer {
         self.call(Method::Sync, &[]);
     }
 
+    /// Asks the daemon to say when it has handled everything that was sent.
+    pub fn ask_to_sync(&mut self) -> u64 {
+        self.peer.invoke(Method::Sync.id(), &[])
+    }
+
+    /// Returns true if the reply to a request has arrived, and takes it.
+    pub fn has_arrived(&mut self, request_id: u64) -> bool {
+        let has_arrived = self.peer.is_readable();
+        if has_arrived {
+            self.peer.reply(request_id);
+        }
+        has_arrived
+    }
+
     /// Returns true if the daemon has sent a command that the test has not taken.
     #[track_caller]
     pub fn has_command(&mut self) -> bool {

@@ -160,9 +160,11 @@ impl Connection<'_> {
         };
         let to = &mut self.sockets[1 - side];
         match descriptor {
-            Some(descriptor) => to
-                .queue()
-                .push_with_descriptor(descriptor, |out| out.extend_from_slice(&bytes)),
+            Some(file) => {
+                let append = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
+                to.queue()
+                    .push_with_descriptor(file.into_descriptor(), append);
+            }
             None => to.queue().push(|out| out.extend_from_slice(&bytes)),
         }
         // A cut comes behind the whole frame.

@@ -1,6 +1,6 @@
 //! A producer that commits chunks by itself, without an SDK.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use protozero::HeapBuffered;
@@ -8,6 +8,7 @@ use tracezero_core::commit::ChunkToMove;
 use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::protos::TracePacket;
+use tracezero_core::received_file::ReceivedFile;
 use tracezero_core::shm::{
     ChunkFlags, ChunkPlace, FRAGMENT_SIZE_BYTES, NewChunk, PageLayout, ProducerMemory, SharedFd,
 };
@@ -47,11 +48,16 @@ struct Commands {
 }
 
 impl Commands {
-    fn take(&mut self, command: &Command<'_>, descriptor: &mut Option<OwnedFd>) -> Result<()> {
+    fn take(
+        &mut self,
+        command: &Command<'_>,
+        descriptor: &mut Option<ReceivedFile>,
+    ) -> Result<()> {
         match command {
             Command::SetUpTracing { page_size_kib } => {
-                let fd = descriptor.take().ok_or("no memory comes with it")?;
-                let shared = SharedFd::attach(fd, *page_size_kib as usize * 1024)?;
+                let file = descriptor.take().ok_or("no memory comes with it")?;
+                let page_size_bytes = *page_size_kib as usize * 1024;
+                let shared = SharedFd::attach(file.into_descriptor(), page_size_bytes)?;
                 self.memory = Some(ProducerMemory::attach(&shared)?);
             }
             Command::SetUp(_, config) => self.target_buffer = Some(config.target_buffer),
