@@ -20,6 +20,10 @@ fn one_page() -> (ProducerMemory, ServiceMemory) {
     shared_memory(Geometry::new(4096, 4096).unwrap()).unwrap()
 }
 
+fn two_pages() -> (ProducerMemory, ServiceMemory) {
+    shared_memory(Geometry::new(8192, 4096).unwrap()).unwrap()
+}
+
 fn take(producer: &ProducerMemory, layout: PageLayout, writer_id: u16) -> Option<WritableChunk> {
     let header = NewChunk {
         writer_id: WriterId(writer_id),
@@ -426,5 +430,55 @@ fn copying_scrape_after_a_take_never_mixes_two_writers() {
         chunk.append_packet(b"new");
         chunk.publish_finished();
         scraper.join().unwrap();
+    });
+}
+
+/// Writes a packet into a chunk of each of two pages, one after the other, while `used_chunks` looks
+/// for chunks in use. It may find neither, the first, or both.
+fn look_beside_a_writer(
+    producer: &ProducerMemory,
+    mut used_chunks: impl FnMut() -> Vec<UsedChunk> + Send + 'static,
+) {
+    let looker = thread::spawn(move || {
+        let found = used_chunks().into_iter().map(|chunk| chunk.chunk_id.0);
+        let found: Vec<_> = found.collect();
+        assert!([0, 1].starts_with(&found), "{found:?}");
+    });
+    for page_index in 0..2 {
+        let header = NewChunk {
+            writer_id: WriterId(1),
+            chunk_id: ChunkId(page_index),
+            flags: ChunkFlags::NONE,
+        };
+        let chunk = producer.acquire_for_writing(page_index, PageLayout::One, header);
+        let mut chunk = chunk.unwrap();
+        chunk.append_packet(b"");
+        chunk.publish_finished();
+    }
+    looker.join().unwrap();
+}
+
+/// Runs a model in all interleavings with at most two switches from a thread that could go on: all of
+/// them would take hours.
+fn model_with_two_switches(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
+#[test]
+fn a_look_finds_no_chunk_without_the_one_before() {
+    model_with_two_switches(|| {
+        let (producer, mut service) = two_pages();
+        look_beside_a_writer(&producer, move || service.used_chunks(|_| true));
+    });
+}
+
+#[test]
+fn a_look_of_another_process_finds_no_chunk_without_the_one_before() {
+    model_with_two_switches(|| {
+        let (producer, _) = two_pages();
+        let mut memory = ForeignMemory::of_same_process(&producer);
+        look_beside_a_writer(&producer, move || memory.used_chunks(|_| true));
     });
 }

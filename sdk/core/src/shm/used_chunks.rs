@@ -11,6 +11,8 @@
 //!    headers of the earlier ones.
 //! 3. A header may not be stored yet, and its bytes may be anything. Its count is stored last, and is
 //!    loaded with acquire. So chunks without packets are left out, which have nothing to read anyway.
+//!
+//! Models check this with loom: `a_look_finds_no_chunk_without_the_one_before`.
 
 #![allow(unsafe_code)] // Reads headers of chunks that trace writers still write to.
 
