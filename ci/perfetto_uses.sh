@@ -291,7 +291,7 @@ start_producer
 start --txt -c - -o a.pftrace <<<"$config unique_session_name: \"a session\""
 until_true producer_is_done
 # Without versions, and what depends on the time and the process.
-perfetto --query | sed -e '/^Service:/d' -e 's/Perfetto v[^ ]*//' -e "s/\b$producer\b/PID/" \
+perfetto --query | sed -e '/^Service:/d' -e 's/Perfetto v[^ ]*//' -e "s/\b$producer\b *\([0-9]\)/PID \1/" \
     -e 's/[0-9][0-9]:[0-9][0-9]:[0-9][0-9]/TIME/' >>"$result" || say "exit code $?"
 kill -INT "$command"
 ended

@@ -12,7 +12,11 @@ use crate::{Options, Problem, Rule};
 pub(crate) fn accept(trace_bytes: &[u8], options: Options) -> Result<(), Vec<Problem>> {
     let mut problems = Vec::new();
     let read = check(trace_bytes, |finding| {
-        let is_allowed = options.allow_early_end && finding.rule == reader::Rule::Recording;
+        let is_allowed = match finding.rule {
+            reader::Rule::Recording => options.allow_early_end,
+            reader::Rule::TrackTree => options.allow_killed_programs,
+            _ => false,
+        };
         if finding.level == Level::Error && !is_allowed {
             problems.push(Problem {
                 packet: finding

@@ -55,6 +55,9 @@ pub struct Options {
     pub allow_unreadable_after_loss: bool,
     /// True if the trace may be that of a recording that did not come to its end.
     pub allow_early_end: bool,
+    /// True if programs may have been killed while they recorded. The descriptor of a track may then
+    /// be there without that of its parent, which is written after it.
+    pub allow_killed_programs: bool,
 }
 
 /// Checks the bytes of a trace file by all rules.

@@ -433,10 +433,22 @@ impl Recording {
 /// Judges a trace in which spans may be open, and of which nothing may be lost.
 #[track_caller]
 pub fn judged(trace: &[u8]) -> Verdict {
+    judged_by(trace, Options::default())
+}
+
+/// Judges a trace of programs of which some were killed, as [`judged`] does.
+#[track_caller]
+pub fn judged_after_kills(trace: &[u8]) -> Verdict {
     let options = Options {
-        allow_open_spans: true,
+        allow_killed_programs: true,
         ..Options::default()
     };
+    judged_by(trace, options)
+}
+
+#[track_caller]
+fn judged_by(trace: &[u8], mut options: Options) -> Verdict {
+    options.allow_open_spans = true;
     let verdict = judge_with(trace, &ExtraSchema::new(), options).unwrap();
     // The buffer of `traced` reports a loss before the first packet of each sequence. Ours does not.
     let mut firsts = HashMap::new();

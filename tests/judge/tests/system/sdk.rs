@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use judge::Verdict;
 
-use crate::machine::{Machine, judged, wait_until};
+use crate::machine::{Machine, judged, judged_after_kills, wait_until};
 use crate::programs::SPANS;
 use crate::recordings::EVERYTHING;
 use crate::restarts::{MORE_KIB, kills};
@@ -116,7 +116,7 @@ fn trace_of_a_killed_sdk_has_no_gap() {
             producer.kill();
         }
         machine.wait_for_producers(0);
-        let verdict = judged(&recording.finish());
+        let verdict = judged_after_kills(&recording.finish());
         let spans = spans(&verdict);
         assert!(spans.iter().all(|range| range.start == 0), "{spans:?}");
         recorded += spans.len();

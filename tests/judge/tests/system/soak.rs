@@ -250,6 +250,7 @@ impl Soak {
                 allow_open_spans: true,
                 allow_unreadable_after_loss: true,
                 allow_early_end: true,
+                ..Options::default()
             };
             let schema = ExtraSchema::new().extensions("../../examples/protos/memory.proto");
             if let Err(problems) = judge_with(trace, &schema, options) {
