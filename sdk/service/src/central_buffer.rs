@@ -86,6 +86,14 @@ pub(super) struct BufferCounts {
     pub(super) removed: u64,
 }
 
+/// Where the packets are that were read before a buffer was taken or copied for a clone.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AlreadyRead {
+    /// In the clone's trace, which begins with the file of the source.
+    InTrace,
+    InAnotherTrace,
+}
+
 /// A trace buffer that was taken or copied for a clone.
 pub(super) struct TakenBuffer {
     buffer: TraceBuffer,
@@ -127,19 +135,19 @@ impl Contents {
         }
     }
 
-    /// Returns the counts that a clone of the buffer starts with: packets that were read until now
-    /// are in another trace than the clone's.
-    fn earlier_counts_of_snapshot(&self) -> HashMap<Writer, EarlierCounts> {
+    /// Returns the counts that a clone of the buffer starts with.
+    fn earlier_counts_of_clone(&self, read: AlreadyRead) -> HashMap<Writer, EarlierCounts> {
         let all = self.buffer.all_packet_counts();
         all.map(|(producer, writer, counts)| {
             let writer = (producer, writer);
-            let EarlierCounts { mut replaced, .. } =
-                self.earlier.get(&writer).copied().unwrap_or_default();
-            replaced.unread += mem::take(&mut replaced.read);
-            let earlier = EarlierCounts {
-                replaced,
-                read: counts.read,
-            };
+            let mut earlier = self.earlier.get(&writer).copied().unwrap_or_default();
+            match read {
+                AlreadyRead::InTrace => {}
+                AlreadyRead::InAnotherTrace => {
+                    earlier.replaced.unread += mem::take(&mut earlier.replaced.read);
+                    earlier.read = counts.read;
+                }
+            }
             (writer, earlier)
         })
         .collect()
@@ -378,11 +386,11 @@ impl CentralBuffer {
     }
 
     /// Copies the unread packets.
-    pub(super) fn copy(&self) -> Result<TakenBuffer, BufferError> {
+    pub(super) fn copy(&self, read: AlreadyRead) -> Result<TakenBuffer, BufferError> {
         let contents = self.contents.lock();
         Ok(TakenBuffer {
             buffer: contents.buffer.clone_read_only()?,
-            earlier: contents.earlier_counts_of_snapshot(),
+            earlier: contents.earlier_counts_of_clone(read),
         })
     }
 
@@ -393,14 +401,14 @@ impl CentralBuffer {
 
     /// Takes the contents out and replaces them by `successor`, which
     /// [`empty_copy`](Self::empty_copy) has created. Writers start their incremental state anew.
-    pub(super) fn take(&self, mut successor: TraceBuffer) -> TakenBuffer {
+    pub(super) fn take(&self, mut successor: TraceBuffer, read: AlreadyRead) -> TakenBuffer {
         let mut contents = self.contents.lock();
         let contents = &mut *contents;
         successor.continue_after(&contents.buffer);
         if matches!(self.read_mode, ReadMode::Streams(_)) {
             successor.list_losing_writers();
         }
-        let earlier = contents.earlier_counts_of_snapshot();
+        let earlier = contents.earlier_counts_of_clone(read);
         for (producer, writer, counts) in contents.buffer.all_packet_counts() {
             contents
                 .earlier

@@ -44,7 +44,8 @@ pub struct SequenceAccount {
     /// fills.
     pub in_flight: u64,
     /// Packets taken out of the buffer: moved into a clone, or cleared before a clone was made. In
-    /// the account of a clone, also packets that were read from the source before.
+    /// the account of a clone, also packets that were read from the source before, unless the clone
+    /// begins with the source's file.
     pub removed: u64,
     /// Packets lost because the writer found no free chunk of shared memory.
     pub dropped: u64,

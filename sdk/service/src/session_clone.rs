@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::sync::Arc;
 
-use super::central_buffer::{CentralBuffer, TakenBuffer};
+use super::central_buffer::{AlreadyRead, CentralBuffer, TakenBuffer};
 use super::control::Control;
 use super::error::{Refusal, SessionError};
 use super::lifecycle::random_uuid;
@@ -89,7 +89,8 @@ impl Control {
                 config.clear_before_clone && buffer.with(|buffer| buffer.stats().bytes_written > 0)
             });
         for (buffer, successor) in successors_of(cleared.map(|(buffer, _)| buffer))? {
-            buffer.take(successor);
+            // It goes nowhere.
+            buffer.take(successor, AlreadyRead::InAnotherTrace);
         }
         let (moved, copied): (Vec<usize>, Vec<usize>) =
             (0..configs.len()).partition(|&index| configs[index].transfer_on_clone);
@@ -151,12 +152,16 @@ impl Control {
         let (moved, copied): (Vec<usize>, Vec<usize>) = group.iter().partition(is_moved);
         let mut taken: Vec<(usize, TakenBuffer)> = Vec::new();
         let successors = successors_of(moved.iter().map(|&index| &session.buffers[index]))?;
+        let read = match pending.is_of_file() {
+            true => AlreadyRead::InTrace,
+            false => AlreadyRead::InAnotherTrace,
+        };
         for index in copied {
-            let copy = session.buffers[index].copy();
+            let copy = session.buffers[index].copy(read);
             taken.push((index, copy.map_err(|error| clone_failed(&error))?));
         }
         for (index, (buffer, successor)) in moved.into_iter().zip(successors) {
-            taken.push((index, buffer.take(successor)));
+            taken.push((index, buffer.take(successor, read)));
         }
         // Read the counts of buffers before those of their writers: see `SequenceAccount`.
         let buffers = taken

@@ -179,6 +179,11 @@ fn clone_of_a_file_holds_everything_so_far() {
         let clone = pending.finish().unwrap();
         clone.writes_once().unwrap();
         assert_eq!(clone_file.read().texts(), ["one", "two"]);
+        let stats = clone.stats();
+        let [account] = &stats.sequences[..] else {
+            panic!("{stats:?}");
+        };
+        assert_eq!((account.read, account.removed), (2, 0), "{account}");
         assert_eq!(clone.read().events(), [""; 0]);
         drop(clone);
 
