@@ -7,8 +7,8 @@
 # daemon for 20 s while a session records.
 #
 # Not part of `.ci/run`, which does the same for seconds. Perfetto's programs are those of
-# `ci/fetch.sh`, or in PERFETTO_BIN. If `sdk_producer` is with them, as `ci/interop.sh` says, it takes
-# part.
+# `ci/fetch.sh`, or in PERFETTO_BIN. If a program `sdk_producer` of Perfetto's SDK is with them, it takes
+# part: `ci/interop.sh` makes it (`target/sdk/cpp_producer`).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

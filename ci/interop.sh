@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# usage: PERFETTO_BIN=FOLDER ci/interop.sh
+# usage: PERFETTO_BIN=FOLDER PERFETTO_SDK=FOLDER ci/interop.sh
 #
-# Checks our processes with Perfetto's own programs, which a build of Perfetto puts into FOLDER. Not
-# part of `.ci/run`, because few machines have all of them. Takes ten minutes after the build, which
-# takes five, and 2 GB in TMPDIR.
+# Checks our processes with Perfetto's own programs, which a build of Perfetto puts into PERFETTO_BIN.
+# PERFETTO_SDK has `perfetto.h` and `perfetto.cc`, the C++ library in two files, as in Perfetto's
+# releases. Not part of `.ci/run`, because few machines have all of them. Takes ten minutes after the
+# build, which takes six, and 2 GB in TMPDIR.
 #
 # 1. `stress_test` checks each packet of its six configurations, with Perfetto's producer and daemon,
 #    with `tests/judge/examples/stress_producer.rs` in place of the producer, and with our daemon in
@@ -11,25 +12,15 @@
 # 2. `traced` and `perfetto` record programs of the judge's tests. `trace_processor_shell` must find
 #    all events, arguments, names of threads and fields of an own schema, and report no error.
 # 3. Our daemon and `perfetto` record `sdk_producer`, which uses Perfetto's SDK. All slices must be
-#    there, without an error. `sdk_producer THREADS SPANS drop|stall|stalldrop` is a program that
-#    records so many spans `work` of the category `test` with the argument `index` in each thread as
-#    soon as a session wants them, says `done`, and waits for a line. Sessions record it beside a
-#    program of ours, and after the daemon was started again. It is also killed at 100 random moments;
-#    KILLS says another number.
+#    there, without an error. `sdk_producer` is `benches/rivals/src/bin/daemon/producer.cc`. Sessions
+#    record it beside a program of ours, and after the daemon was started again. It is also killed at
+#    100 random moments; KILLS says another number.
 # 4. `ci/perfetto_uses.sh` uses the command `perfetto` in 55 ways with both daemons. Exit codes,
 #    messages and traces must be the same, except for what is listed below.
 set -euo pipefail
 
-perfetto=${PERFETTO_BIN:?the folder with traced, perfetto, stress_test, stress_producer, sdk_producer and trace_processor_shell}
-for program in traced perfetto stress_test stress_producer sdk_producer trace_processor_shell; do
-    [ -x "$perfetto/$program" ] || {
-        echo "$perfetto/$program is missing: build it from Perfetto's source" >&2
-        exit 1
-    }
-done
-perfetto=$(realpath "$perfetto")
-cd "$(dirname "$0")/.."
-
+: "${PERFETTO_BIN:?the folder with traced, perfetto, stress_test, stress_producer and trace_processor_shell}"
+: "${PERFETTO_SDK:?the folder with perfetto.h and perfetto.cc}"
 folder=$(mktemp -d)
 daemon=
 finish() {
@@ -40,6 +31,22 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 failed=0
+
+perfetto=$folder/programs
+mkdir "$perfetto"
+for program in traced perfetto stress_test stress_producer trace_processor_shell; do
+    [ -x "$PERFETTO_BIN/$program" ] || {
+        echo "$PERFETTO_BIN/$program is missing: build it from Perfetto's source" >&2
+        exit 1
+    }
+    ln -s "$(realpath "$PERFETTO_BIN/$program")" "$perfetto"
+done
+PERFETTO_SDK=$(realpath "$PERFETTO_SDK")
+cd "$(dirname "$0")/.."
+
+here=$PWD/benches/rivals target=$PWD/target/sdk
+. benches/rivals/cpp_producer.sh
+ln -s "$CPP_PRODUCER" "$perfetto/sdk_producer"
 
 # Optimizes everything except the published schema, which would take many minutes.
 cargo build --locked --release --package judge --package tracezero-cli \
@@ -219,7 +226,7 @@ sample,memory_sample.virtual_kb,1000,499500
 LINES
 expect_clean samples
 
-record sdk track_event "$(executable tracezero) daemon" "$perfetto/sdk_producer" 1 100000 stalldrop
+record sdk track_event "$(executable tracezero) daemon" "$perfetto/sdk_producer" 1 100000 wait
 expect sdk 'select name, count() as slices, sum(dur < 0) as unfinished, sum(distinct int_value) as sum
     from slice join args using (arg_set_id) group by name' <<LINES
 name,slices,unfinished,sum

@@ -51,7 +51,7 @@ producer_input=
 start_producer() {
     mkfifo "$use.in"
     exec {producer_input}<>"$use.in"
-    "$programs/sdk_producer" 1 1000 stalldrop <"$use.in" >"$use.producer" 2>/dev/null &
+    "$programs/sdk_producer" 1 1000 wait <"$use.in" >"$use.producer" 2>/dev/null &
     producer=$!
     children+=("$producer")
     until_true knows_producer

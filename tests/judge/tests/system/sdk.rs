@@ -62,7 +62,7 @@ fn two_sessions_have_all_that_both_sdks_record() {
     let sessions = ["one", "two"].map(|name| machine.record(name, EVERYTHING));
     wait_until(|| machine.has_sessions(2));
     let count = SPANS_OF_SDK.to_string();
-    let mut theirs = machine.sdk_producer(&["1", &count, "stalldrop"]).unwrap();
+    let mut theirs = machine.sdk_producer(&["1", &count, "wait"]).unwrap();
     let mut ours = machine.program("spans");
     wait_until_done(&mut theirs);
     ours.wait_for("done");
@@ -88,7 +88,7 @@ fn two_sessions_have_all_that_both_sdks_record() {
 fn an_sdk_connects_again_to_a_new_daemon() {
     let mut machine = Machine::start().expect("the programs are there");
     let count = SPANS_OF_SDK.to_string();
-    let mut producer = machine.sdk_producer(&["1", &count, "stalldrop"]).unwrap();
+    let mut producer = machine.sdk_producer(&["1", &count, "wait"]).unwrap();
     machine.wait_for_producers(1);
     machine.restart();
     machine.wait_for_producers(1);
@@ -109,9 +109,7 @@ fn trace_of_a_killed_sdk_has_no_gap() {
         let recording = machine.record("killed.pftrace", EVERYTHING);
         machine.wait_for_session("STARTED");
         for _ in part {
-            let producer = machine
-                .sdk_producer(&["1", "1000000", "stalldrop"])
-                .unwrap();
+            let producer = machine.sdk_producer(&["1", "1000000", "wait"]).unwrap();
             thread::sleep(KILLED_WITHIN.mul_f64(fastrand::f64()));
             producer.kill();
         }

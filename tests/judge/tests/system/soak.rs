@@ -86,6 +86,8 @@ struct Counts {
     refusals: u64,
     packets: u64,
     lost_packets: u64,
+    /// Packets in traces of the SDK.
+    sdk_packets: u64,
 }
 
 impl Soak {
@@ -133,15 +135,16 @@ impl Soak {
         let drops = random.choice(["", "buffer_exhausted_policy: BUFFER_EXHAUSTED_DROP"]);
         let has_duration = random.bool();
         let is_of_sdk = random.u8(..4) == 0;
+        // A program of the SDK has its path as its name.
         let recorded = match is_of_sdk {
-            true => "sdk_producer",
-            false => "program",
+            true => r#"producer_name_regex_filter: ".*/sdk_producer""#,
+            false => r#"producer_name_filter: "program""#,
         };
         let mut config = format!(
             r#"unique_session_name: "{name}"
             buffers {{ size_kb: {size_kb} fill_policy: {policy} }} buffers {{ size_kb: 64 }}
             data_sources {{
-                config {{ name: "track_event" {} }} producer_name_filter: "{recorded}"
+                config {{ name: "track_event" {} }} {recorded}
             }}
             data_sources {{ config {{ name: "com.example.samples" target_buffer: 1 }} }}
             data_sources {{ config {{
@@ -272,6 +275,7 @@ impl Soak {
             "{session} in {kept:?}: {account:?}"
         );
         self.counts.packets += account.begun;
+        self.counts.sdk_packets += if is_of_sdk { packets } else { 0 };
         self.counts.lost_packets += lost;
     }
 
