@@ -30,6 +30,7 @@ impl Service {
                 Stage::Begin => {
                     reader.begin_reading();
                     self.look_at(session, |session, context| {
+                        pass.began_live = session.is_live();
                         session.write_packets_before_data(context.environment, reader);
                     });
                     reader.enter_buffer(pass, 0);
@@ -46,6 +47,8 @@ impl Service {
                         control.with_session(session, |session, context| {
                             let environment = context.environment;
                             session.write_packets_after_data(environment, reader, stats.as_ref());
+                            // Statistics of a session that has ended meanwhile are not the last.
+                            session.due.stats = pass.began_live && !session.is_live();
                         });
                     });
                     pass.stage = Stage::Over;
@@ -162,7 +165,6 @@ impl TracingSession {
         if !is_idle {
             self.note_event(environment, Event::ReadCompleted);
         }
-        self.due.stats = false;
         self.passed_packets = passed_packets;
         self.invalid_packets = counts.invalid_packets;
         append(&mut reader.packets, environment, |packets| {

@@ -1,6 +1,7 @@
 //! Reading a trace in parts.
 
 use super::harness::{ReadTrace, TestSession, World, write};
+use support::Account;
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 
 /// The size of a part that a consumer asks for.
@@ -119,5 +120,8 @@ fn reading_goes_on_to_the_end_of_a_session_that_ended_between_parts() {
     after.iter().for_each(|text| write(&mut writer, text));
     session.disable();
     trace.extend(session.read().bytes);
+    // The last account is that of the whole trace.
+    let account = Account::of(&trace);
+    assert_eq!((account.begun, account.read), (4000, 4000), "{account:?}");
     assert_eq!(ReadTrace::of(trace).texts(), all);
 }

@@ -245,7 +245,8 @@ impl Soak {
     /// Checks that readers take a trace, and that its account closes to the packet.
     #[track_caller]
     fn check(&mut self, session: &str, is_of_sdk: bool, trace: &[u8]) {
-        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("daemon-soak.pftrace");
+        let name = format!("daemon-soak-{}.pftrace", std::process::id());
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::write(&kept, trace).unwrap();
         // The SDK begins in the middle of spans.
         if !is_of_sdk {
