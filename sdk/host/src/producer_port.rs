@@ -231,6 +231,7 @@ impl Port for ProducerPort {
         invocation: &Invocation<'_>,
         descriptor: &mut Option<ReceivedFile>,
     ) -> Result<Answer, EndConnection> {
+        self.outran_reader = false;
         let method = Method::from_id(invocation.method_id);
         let Some(Ok(request)) = method.map(|it| Request::decode(it, invocation.args)) else {
             return Ok(Answer::Failed);
