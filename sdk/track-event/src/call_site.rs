@@ -90,17 +90,23 @@ impl CallSite {
         if !ENABLED {
             return 0;
         }
-        self.active.load(|| self.register(None))
+        self.active.load(|| self.register(None, false))
     }
 
     /// Registers the call site. If this call site stands for a call site of a library, `library` is
-    /// the switch of the library's call site. That switch is on while this call site is on.
+    /// the switch of the library's call site. That switch is on while this call site is on. If the
+    /// library's call site `only_asks`, it records nothing.
     #[cold]
-    pub(super) fn register(&'static self, library: Option<tracezero_events_core::Switch>) {
+    pub(super) fn register(
+        &'static self,
+        library: Option<tracezero_events_core::Switch>,
+        only_asks: bool,
+    ) {
         let switch = Switch {
             category: self.category(),
             tags: self.tags(),
             active: &self.active,
+            only_asks,
             library,
         };
         data_source::register(switch, || {

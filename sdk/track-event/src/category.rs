@@ -1,5 +1,7 @@
 //! Declarations of categories, and the switch behind `enabled!`.
 
+use std::sync::atomic::{Ordering, fence};
+
 use crate::ENABLED;
 use crate::data_source::{self, Switch, TRACK_EVENT};
 use crate::declared_categories::DeclaredCategories;
@@ -81,11 +83,18 @@ impl CategorySwitch {
         }
     }
 
-    /// Returns true if any session records the category. Costs one relaxed load.
+    /// Returns true if any session records the category. Costs one relaxed load. Events that the
+    /// thread records afterwards are in that session.
     #[inline(always)]
     #[must_use]
     pub fn is_on(&'static self) -> bool {
-        ENABLED && self.active.load(|| self.register()) != 0
+        let is_on = ENABLED && self.active.load(|| self.register()) != 0;
+        if is_on {
+            // Acquire pairs with the release in `ActiveSlots::store`: the masks of call sites were
+            // stored before the mask of this switch.
+            fence(Ordering::Acquire);
+        }
+        is_on
     }
 
     #[cold]
@@ -94,6 +103,7 @@ impl CategorySwitch {
             category: self.category,
             tags: &[],
             active: &self.active,
+            only_asks: true,
             library: None,
         };
         data_source::register(switch, || {});

@@ -30,6 +30,8 @@ pub(super) struct Switch {
     /// Tags in addition to those that were declared for the category.
     pub(super) tags: &'static [&'static str],
     pub(super) active: &'static ActiveSlots,
+    /// True for the switch of `enabled!`, which records nothing itself.
+    pub(super) only_asks: bool,
     /// If this switch stands for a call site of a library: the switch of that call site, which is
     /// on while this switch is on.
     pub(super) library: Option<tracezero_events_core::Switch>,
@@ -60,8 +62,10 @@ impl Switches for EventSwitches {
     fn update(&self, recording: &Recording<'_>) {
         let switches = SWITCHES.lock();
         let declared = DeclaredCategories::lock();
-        for switch in switches.iter() {
-            switch.update(recording, &declared);
+        // First those that record: when a program finds a category on, its events are recorded.
+        for only_asks in [false, true] {
+            let switches = switches.iter().filter(|it| it.only_asks == only_asks);
+            switches.for_each(|switch| switch.update(recording, &declared));
         }
     }
 }

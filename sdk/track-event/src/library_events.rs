@@ -92,7 +92,8 @@ impl Recorder for LibraryEvents {
         // An end does not ask whether its category is recorded; it goes to the sessions that have
         // seen the begin.
         if site.kind() != Kind::End {
-            recorder.call_site.register(Some(switch));
+            let only_asks = site.kind() == Kind::Switch;
+            recorder.call_site.register(Some(switch), only_asks);
         }
         Some(recorder)
     }
