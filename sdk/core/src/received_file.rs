@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ impl ReceivedFile {
         }
     }
 
-    /// Returns the descriptor. Who drops it waits until the file is closed.
+    /// Returns the descriptor. Dropping it waits until the file is closed.
     #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "nothing has taken the file")]
     pub fn into_descriptor(mut self) -> OwnedFd {
@@ -96,14 +97,13 @@ impl Drop for ReceivedFile {
         }
         let closing = self.closing.clone();
         closing.0.fetch_add(1, Ordering::Relaxed);
+        // If no thread starts, the file stays open, and counts for ever.
+        let file = ManuallyDrop::new(file);
         let close = move || {
-            drop(file);
+            drop(ManuallyDrop::into_inner(file));
             closing.0.fetch_sub(1, Ordering::Relaxed);
         };
-        if own_thread::spawn("tracezero-close", close).is_err() {
-            // The file was closed with the work that no thread does.
-            self.closing.0.fetch_sub(1, Ordering::Relaxed);
-        }
+        let _ = own_thread::spawn("tracezero-close", close);
     }
 }
 

@@ -96,26 +96,18 @@ impl Connection {
         self.slow_readers.are_awaited()
     }
 
-    /// Goes on although readers do not keep up.
-    pub(crate) fn give_up_readers(&mut self) {
-        self.slow_readers.give_up();
-    }
-
     /// Receives once, at most 128 KiB, unless it is behind. Then handles some of the frames that are
     /// complete, so that other connections have their turn. What a peer has sent before it has gone is
     /// handled, too. Does nothing as long as a reader of the producer's buffers does not keep up.
     pub(crate) fn receive(&mut self, now: Instant) -> Result<(), EndConnection> {
-        if let AnyPort::Producer(port) = &self.port
-            && self
-                .slow_readers
-                .must_wait(port.read_by_slow_readers_bytes(), now)
-        {
+        // A panic ends this connection alone. Its port is dropped, and nothing else uses it.
+        let waits = catch_unwind(AssertUnwindSafe(|| self.must_wait(now)));
+        if waits.map_err(|_| EndConnection::Panicked)? {
             return Ok(());
         }
         if !self.is_behind {
             self.is_closed = self.socket.receive()? == Received::End;
         }
-        // A panic ends this connection alone. Its port is dropped, and nothing else uses it.
         let handled = catch_unwind(AssertUnwindSafe(|| self.handle_frames()));
         handled.unwrap_or(Err(EndConnection::Panicked))?;
         if self.is_behind {
@@ -124,6 +116,13 @@ impl Connection {
             return Err(EndConnection::ByPeer);
         }
         Ok(())
+    }
+
+    fn must_wait(&mut self, now: Instant) -> bool {
+        let AnyPort::Producer(port) = &self.port else {
+            return false;
+        };
+        (self.slow_readers).must_wait(&port.buffers_of_slow_readers(), now)
     }
 
     fn handle_frames(&mut self) -> Result<(), EndConnection> {

@@ -1,5 +1,5 @@
 //! The event loop: one thread serves all connections, and runs the service's timers. It never waits for
-//! a peer, and for a disk only when it creates the file of an `output_path`.
+//! a peer, and for a disk only when it creates or closes the file of an `output_path`.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -93,13 +93,19 @@ impl OpenConnection {
         let mut awaited = EventFlags::empty();
         awaited.set(EventFlags::OUT, !is_sent);
         awaited.set(EventFlags::IN, !self.connection.waits_for_readers());
-        if awaited != self.awaited {
-            self.awaited = awaited;
-            let data = EventData::new_u64(id.0);
-            let socket = self.connection.socket();
-            epoll::modify(epoll, socket, data, awaited).map_err(io::Error::from)?;
+        let before = mem::replace(&mut self.awaited, awaited);
+        if awaited == before {
+            return Ok(());
         }
-        Ok(())
+        let data = EventData::new_u64(id.0);
+        let socket = self.connection.socket();
+        // The end of the peer always wakes the loop, unless the socket is removed.
+        let changed = match (before.is_empty(), awaited.is_empty()) {
+            (false, true) => epoll::delete(epoll, socket),
+            (true, _) => epoll::add(epoll, socket, data, awaited),
+            (false, false) => epoll::modify(epoll, socket, data, awaited),
+        };
+        Ok(changed.map_err(io::Error::from)?)
     }
 
     fn awaits_room(&self) -> bool {
@@ -148,10 +154,7 @@ impl EventLoop {
     pub(crate) fn turn(&mut self, latest: Option<Instant>) -> io::Result<bool> {
         let now = Instant::now();
         self.check_deadlines(now);
-        for id in mem::take(&mut self.waiting_for_readers) {
-            self.receive(id);
-            self.send(id);
-        }
+        self.receive_from_waiting();
         self.send_noted();
         self.host.free_ended();
         self.restart_state(now);
@@ -211,14 +214,8 @@ impl EventLoop {
             number => {
                 let id = ConnectionId(number);
                 let flags = event.flags;
-                let has_gone = EventFlags::HUP | EventFlags::ERR;
-                if flags.intersects(has_gone)
-                    && let Some(open) = self.connections.get_mut(&id)
-                {
-                    // What the peer has sent is all that comes.
-                    open.connection.give_up_readers();
-                }
-                if flags.intersects(has_gone | EventFlags::IN) {
+                let arrives = EventFlags::IN | EventFlags::HUP | EventFlags::ERR;
+                if flags.intersects(arrives) {
                     self.receive(id);
                 }
                 self.send(id);
@@ -228,13 +225,28 @@ impl EventLoop {
 
     fn receive(&mut self, id: ConnectionId) {
         let now = Instant::now();
+        let waited = self.waits_for_readers(id);
         self.with(id, |it| it.connection.receive(now));
-        let open = self.connections.get(&id);
-        if open.is_some_and(|it| it.connection.waits_for_readers())
-            && !self.waiting_for_readers.contains(&id)
-        {
+        if !waited && self.waits_for_readers(id) {
             self.waiting_for_readers.push(id);
         }
+    }
+
+    /// Looks whether connections still wait for threads that write files.
+    fn receive_from_waiting(&mut self) {
+        let mut waiting = mem::take(&mut self.waiting_for_readers);
+        waiting.retain(|id| {
+            let now = Instant::now();
+            self.with(*id, |it| it.connection.receive(now));
+            self.send(*id);
+            self.waits_for_readers(*id)
+        });
+        self.waiting_for_readers.append(&mut waiting);
+    }
+
+    fn waits_for_readers(&self, id: ConnectionId) -> bool {
+        let open = self.connections.get(&id);
+        open.is_some_and(|it| it.connection.waits_for_readers())
     }
 
     /// Works with a connection, and closes it if that fails.

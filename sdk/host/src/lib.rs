@@ -12,7 +12,7 @@
 //!
 //! Producers are not trusted. Consumers are trusted with traces, but neither with the rights of the
 //! daemon nor with the sessions of other users. The event loop never waits for a peer, and for a disk
-//! only when it creates the file of an `output_path`. A request that makes this program panic ends its
+//! only when it creates or closes the file of an `output_path`. A request that makes this program panic ends its
 //! connection alone.
 
 mod limits; // limits on connections

@@ -25,7 +25,11 @@ pub(crate) const CONSUMER_QUEUE_MAX_BYTES: usize = 8 << 20;
 
 /// How long a producer's frames wait for a thread that writes a file and makes no progress. Then they
 /// may overwrite what the thread has not read, until it has caught up.
-pub(crate) const SLOW_READER_LIMIT: Duration = Duration::from_millis(500);
+pub(crate) const STUCK_READER_LIMIT: Duration = Duration::from_millis(500);
+
+/// How long they wait for a thread that makes progress. Answers to flushes wait behind them, and have
+/// five seconds.
+pub(crate) const SLOW_READER_LIMIT: Duration = Duration::from_secs(2);
 
 /// How often the event loop looks whether frames still have to wait for a thread that writes a file.
 pub(crate) const SLOW_READER_CHECK: Duration = Duration::from_millis(2);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracezero_core::commit::{CommitRequest, ServiceEndpoint as _};
 use tracezero_core::coordination::ServiceControl as _;
+use tracezero_core::ids::BufferId;
 use tracezero_core::received_file::ReceivedFile;
 use tracezero_core::shm::CopiedHeader;
 use tracezero_ipc::producer_port::{
@@ -59,10 +60,10 @@ impl ProducerPort {
         self.outran_reader
     }
 
-    /// Returns how many bytes were read by readers that do not keep up, if there are any.
-    pub(crate) fn read_by_slow_readers_bytes(&self) -> Option<u64> {
-        let producer = self.producer.as_ref()?;
-        producer.endpoint.read_by_slow_readers_bytes()
+    /// Returns the buffers whose readers do not keep up, and how many bytes were read of each.
+    pub(crate) fn buffers_of_slow_readers(&self) -> Vec<(BufferId, u64)> {
+        let producer = self.producer.as_ref();
+        producer.map_or_else(Vec::new, |it| it.endpoint.buffers_of_slow_readers())
     }
 
     fn initialize(

@@ -1,61 +1,68 @@
 //! Waiting for threads that write files and do not keep up with a producer.
 //!
 //! What a producer commits meanwhile would overwrite what such a thread has not read. So its frames
-//! wait. Its shared memory then fills, and its writers wait or drop, as their policy says. Nobody else
-//! waits, and nobody waits for long for a disk that has stopped.
+//! wait. Its shared memory then fills, and its writers wait or drop, as their policy says. No other
+//! producer waits, and none waits for long for a disk that is slow or has stopped.
 
 use std::time::Instant;
 
-use crate::limits::SLOW_READER_LIMIT;
+use tracezero_core::ids::BufferId;
+use tracezero_core::small_map::SmallMap;
+
+use crate::limits::{SLOW_READER_LIMIT, STUCK_READER_LIMIT};
 
 /// Whether the frames of a producer wait for the readers of its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct SlowReaders {
-    awaited: Option<Progress>,
-    /// True if they made no progress for too long. Then nothing waits until they have caught up.
-    are_given_up: bool,
+    buffers: SmallMap<BufferId, SlowReader>,
 }
 
-/// How far slow readers are, and since when.
+/// The reader of a buffer that does not keep up.
 #[derive(Clone, Copy, Debug)]
-struct Progress {
+struct SlowReader {
     read_bytes: u64,
     since: Instant,
+    progress: Instant,
+    /// True once frames have waited too long. They do not wait again before it has caught up.
+    is_given_up: bool,
 }
 
 impl SlowReaders {
-    pub(crate) fn are_awaited(&self) -> bool {
-        self.awaited.is_some()
-    }
-
-    /// Waits no more until the readers have caught up.
-    pub(crate) fn give_up(&mut self) {
-        self.awaited = None;
-        self.are_given_up = true;
-    }
-
-    /// Returns true if frames must wait. `read_bytes` is what slow readers have read so far, if there
-    /// are any.
-    pub(crate) fn must_wait(&mut self, read_bytes: Option<u64>, now: Instant) -> bool {
-        let Some(read_bytes) = read_bytes else {
-            *self = Self::default();
-            return false;
-        };
-        if self.are_given_up {
-            return false;
-        }
-        match self.awaited {
-            Some(progress) if progress.read_bytes == read_bytes => {
-                if now.duration_since(progress.since) >= SLOW_READER_LIMIT {
-                    self.give_up();
+    /// Returns true if frames must wait. `slow` has the buffers whose readers do not keep up, and how
+    /// many bytes were read of each.
+    pub(crate) fn must_wait(&mut self, slow: &[(BufferId, u64)], now: Instant) -> bool {
+        let is_slow = |buffer| slow.iter().any(|(slow, _)| *slow == buffer);
+        self.buffers.retain(|buffer, _| is_slow(*buffer));
+        for (buffer, read_bytes) in slow {
+            match self.buffers.get_mut(buffer) {
+                Some(reader) => reader.update(*read_bytes, now),
+                None => {
+                    let reader = SlowReader {
+                        read_bytes: *read_bytes,
+                        since: now,
+                        progress: now,
+                        is_given_up: false,
+                    };
+                    self.buffers.insert(*buffer, reader);
                 }
-            }
-            _ => {
-                let since = now;
-                self.awaited = Some(Progress { read_bytes, since });
             }
         }
         self.are_awaited()
+    }
+
+    pub(crate) fn are_awaited(&self) -> bool {
+        self.buffers.values().any(|reader| !reader.is_given_up)
+    }
+}
+
+impl SlowReader {
+    fn update(&mut self, read_bytes: u64, now: Instant) {
+        if self.read_bytes != read_bytes {
+            self.read_bytes = read_bytes;
+            self.progress = now;
+        }
+        self.is_given_up |= now.duration_since(self.progress) >= STUCK_READER_LIMIT
+            || now.duration_since(self.since) >= SLOW_READER_LIMIT;
     }
 }
 
@@ -65,29 +72,48 @@ mod tests {
 
     use super::*;
 
+    const ONE: BufferId = BufferId(1);
+    const OTHER: BufferId = BufferId(2);
+
     #[test]
-    fn frames_wait_as_long_as_readers_make_progress() {
+    fn frames_wait_while_a_reader_makes_progress() {
         let mut readers = SlowReaders::default();
-        let mut now = Instant::now();
-        assert!(!readers.must_wait(None, now));
-        for read_bytes in 0..10 {
-            assert!(readers.must_wait(Some(read_bytes), now));
-            now += SLOW_READER_LIMIT - Duration::from_nanos(1);
-            assert!(readers.must_wait(Some(read_bytes), now));
+        let begin = Instant::now();
+        let mut now = begin;
+        assert!(!readers.must_wait(&[], now));
+        let mut read_bytes = 0;
+        while now < begin + SLOW_READER_LIMIT {
+            assert!(readers.must_wait(&[(ONE, read_bytes)], now));
+            read_bytes += 1;
+            now += STUCK_READER_LIMIT / 2;
         }
-        assert!(!readers.must_wait(None, now));
-        assert!(!readers.are_awaited());
+        assert!(!readers.must_wait(&[(ONE, read_bytes)], now));
+        assert!(!readers.must_wait(&[], now));
+        assert!(readers.must_wait(&[(ONE, read_bytes)], now));
     }
 
     #[test]
-    fn readers_without_progress_are_given_up_until_they_catch_up() {
+    fn a_reader_without_progress_is_given_up_until_it_catches_up() {
         let mut readers = SlowReaders::default();
         let begin = Instant::now();
-        assert!(readers.must_wait(Some(7), begin));
-        let late = begin + SLOW_READER_LIMIT;
-        assert!(!readers.must_wait(Some(7), late));
-        assert!(!readers.must_wait(Some(8), late));
-        assert!(!readers.must_wait(None, late));
-        assert!(readers.must_wait(Some(8), late));
+        assert!(readers.must_wait(&[(ONE, 7)], begin));
+        let late = begin + STUCK_READER_LIMIT;
+        assert!(readers.must_wait(&[(ONE, 7)], late - Duration::from_nanos(1)));
+        assert!(!readers.must_wait(&[(ONE, 7)], late));
+        assert!(!readers.must_wait(&[(ONE, 8)], late));
+        assert!(!readers.must_wait(&[], late));
+        assert!(readers.must_wait(&[(ONE, 8)], late));
+    }
+
+    #[test]
+    fn each_reader_is_awaited_by_itself() {
+        let mut readers = SlowReaders::default();
+        let begin = Instant::now();
+        assert!(readers.must_wait(&[(ONE, 7)], begin));
+        let late = begin + STUCK_READER_LIMIT;
+        assert!(readers.must_wait(&[(ONE, 7), (OTHER, 1)], late));
+        assert!(!readers.must_wait(&[(ONE, 7)], late));
+        // The progress of another reader does not count.
+        assert!(readers.must_wait(&[(ONE, 7), (OTHER, 2)], late));
     }
 }

@@ -170,19 +170,22 @@ impl Socket {
                 received => break received?,
             }
         };
+        let is_full = self.closing.count() >= CLOSING_FILES_MAX;
+        let mut has_sent_file = false;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                // A descriptor that nobody has taken is closed.
+                // All of them become files that this thread does not close. One that nobody has taken
+                // is closed.
                 for descriptor in descriptors {
-                    let file = ReceivedFile::new(descriptor, &self.closing);
-                    if self.closing.count() >= CLOSING_FILES_MAX {
-                        return Err(io::Error::other(
-                            "too many files that it has sent are still being closed",
-                        ));
-                    }
-                    self.descriptor = Some(file);
+                    has_sent_file = true;
+                    self.descriptor = Some(ReceivedFile::new(descriptor, &self.closing));
                 }
             }
+        }
+        if is_full && has_sent_file {
+            return Err(io::Error::other(
+                "too many files that it has sent are still being closed",
+            ));
         }
         if received.flags.contains(ReturnFlags::CTRUNC) {
             return Err(io::Error::other(

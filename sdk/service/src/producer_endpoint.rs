@@ -145,8 +145,8 @@ impl ProducerEndpoint {
     }
 
     /// Does what [`ServiceEndpoint::commit`] does, on a thread that others wait for. Returns true if
-    /// the reader of a buffer does not keep up. Then wait before the next commit, as long as
-    /// [`read_by_slow_readers_bytes`](Self::read_by_slow_readers_bytes) tells of one.
+    /// more than half of a buffer is unread, although a thread reads it. Then look at
+    /// [`buffers_of_slow_readers`](Self::buffers_of_slow_readers) before the next commit.
     #[must_use]
     pub fn commit_without_yielding(&self, request: &CommitRequest) -> bool {
         let mut lags = false;
@@ -163,13 +163,13 @@ impl ProducerEndpoint {
         }
     }
 
-    /// Returns how many bytes were read so far by the readers that do not keep up with what the
-    /// producer and others write; `None` if all of them do. Such a reader is the thread that writes a
-    /// session's file. While more than a quarter of a buffer is unread, what is committed may soon
-    /// overwrite it.
+    /// Returns the buffers of the producer whose readers do not keep up with what it and others write,
+    /// and how many bytes were read of each so far. Such a reader is the thread that writes a session's
+    /// file. It does not keep up while writers in this process would wait for it: what is committed may
+    /// soon overwrite what it has not read.
     #[must_use]
-    pub fn read_by_slow_readers_bytes(&self) -> Option<u64> {
-        self.link.read_by_slow_readers_bytes()
+    pub fn buffers_of_slow_readers(&self) -> Vec<(BufferId, u64)> {
+        self.link.buffers_of_slow_readers()
     }
 
     /// Returns how often the producer has broken the rules of the shared memory: it has committed a

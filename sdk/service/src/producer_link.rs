@@ -185,14 +185,14 @@ impl ProducerLink {
         })
     }
 
-    /// Returns how many bytes were read by readers that do not keep up with the producer's buffers, if
-    /// there are any.
-    pub(super) fn read_by_slow_readers_bytes(&self) -> Option<u64> {
+    /// Returns the producer's buffers whose readers do not keep up, and how many bytes were read of
+    /// each.
+    pub(super) fn buffers_of_slow_readers(&self) -> Vec<(BufferId, u64)> {
         let buffers = self.buffers.read();
-        let read_bytes = buffers
+        let slow = buffers
             .values()
-            .filter_map(|it| it.read_by_slow_reader_bytes());
-        read_bytes.reduce(u64::wrapping_add)
+            .filter_map(|it| Some((it.id, it.read_by_slow_reader_bytes()?)));
+        slow.collect()
     }
 
     /// Returns the buffer with this id if this producer may write to it.

@@ -9,7 +9,7 @@ use super::phase::Phase;
 use super::service::Service;
 use super::service_packets::{ServicePackets, encode_packets, recording_id};
 use super::trace_output::END_MAX_BYTES;
-use super::trace_reader::{Pass, Stage, TraceReader};
+use super::trace_reader::{Extent, Pass, Stage, TraceReader};
 use super::trace_stats::TraceStats;
 use super::tracing_session::{FileOutput, TracingSession};
 use tracezero_config::{Compression, TriggerMode};
@@ -30,7 +30,6 @@ impl Service {
                 Stage::Begin => {
                     reader.begin_reading();
                     self.look_at(session, |session, context| {
-                        pass.began_live = session.is_live();
                         session.write_packets_before_data(context.environment, reader);
                     });
                     reader.enter_buffer(pass, 0);
@@ -47,8 +46,10 @@ impl Service {
                         control.with_session(session, |session, context| {
                             let environment = context.environment;
                             session.write_packets_after_data(environment, reader, stats.as_ref());
-                            // Statistics of a session that has ended meanwhile are not the last.
-                            session.due.stats = pass.began_live && !session.is_live();
+                            // If the session has ended meanwhile, the last packets come with the next
+                            // pass, and so do the last statistics.
+                            session.due.stats =
+                                pass.extent == Extent::WhatIsThere && !session.is_live();
                         });
                     });
                     pass.stage = Stage::Over;

@@ -90,13 +90,16 @@ impl TraceFile {
         let Opened::Other { file, begin_bytes } = &mut self.0 else {
             return Ok(());
         };
+        if begin_bytes.is_some() {
+            return Ok(());
+        }
         let found = if fcntl_getfl(&**file)?.contains(OFlags::APPEND) {
             file.metadata()?.len()
         } else {
             // A pipe has no position.
             (&**file).stream_position().unwrap_or(0)
         };
-        begin_bytes.get_or_insert(found);
+        *begin_bytes = Some(found);
         Ok(())
     }
 

@@ -32,9 +32,6 @@ pub(super) enum Extent {
 pub(super) struct Pass {
     pub(super) extent: Extent,
     pub(super) stage: Stage,
-    /// True if the session had not ended when the pass began. If it has ended since, its last packets
-    /// may come with the next pass.
-    pub(super) began_live: bool,
 }
 
 /// The next part of a pass.
@@ -54,7 +51,6 @@ impl Pass {
         Self {
             extent,
             stage: Stage::Begin,
-            began_live: false,
         }
     }
 }

@@ -225,7 +225,7 @@ fn a_producer_waits_for_a_file_that_is_slow() {
             // Others are served.
             daemon.state();
             answers_of_others += 1;
-            if answers_of_others == 10
+            if answers_of_others == 3
                 && let Some(mut trace) = trace.take()
             {
                 let mut bytes = Vec::new();

@@ -12,13 +12,22 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use support::{Folder, not_run};
 
 // The numbers of requests: https://github.com/torvalds/linux/blob/master/include/uapi/linux/fuse.h
-const GETATTR: u32 = 3;
+/// A request for the size.
+pub const GETATTR: u32 = 3;
 const OPEN: u32 = 14;
+/// A request to read.
+pub const READ: u32 = 15;
 /// A request to write.
 pub const WRITE: u32 = 16;
+/// A request for an attribute with a name, which comes before the first write.
+const GETXATTR: u32 = 22;
 /// A request that is made when a descriptor is closed.
 pub const FLUSH: u32 = 25;
 const INIT: u32 = 26;
+/// The newer request for the size. Without it, the kernel makes the older one.
+const STATX: u32 = 52;
+
+const FOPEN_DIRECT_IO: u32 = 1;
 
 /// A file in a file system that answers when somebody opens the file, and little else. All other
 /// requests wait until this is dropped, or the test ends.
@@ -59,12 +68,6 @@ impl SilentFile {
     pub fn unanswered(&self, kind: u32) -> usize {
         let kinds = self.unanswered.lock().unwrap();
         kinds.iter().filter(|it| **it == kind).count()
-    }
-
-    /// Waits until somebody waits for this file.
-    #[track_caller]
-    pub fn wait_for_request(&self) {
-        support::wait_until(|| !self.unanswered.lock().unwrap().is_empty());
     }
 }
 
@@ -109,12 +112,18 @@ fn answer(requests: &File, answered: &[u32], unanswered: &Mutex<Vec<u32>>) {
             Ok(_) => {}
         }
         let word = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().unwrap());
+        let mut error = 0;
         let reply = match word(4) {
             INIT => words(&[7, 31, 0, 0, 0, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
             GETATTR if !is_open => attributes(),
             OPEN => {
                 is_open = true;
-                vec![0; 16]
+                // The kernel keeps no copy of what is written.
+                words(&[0, 0, FOPEN_DIRECT_IO, 0])
+            }
+            GETXATTR | STATX => {
+                error = -libc::ENOSYS;
+                Vec::new()
             }
             // All bytes were written.
             WRITE if answered.contains(&WRITE) => words(&[word(56), 0]),
@@ -124,7 +133,7 @@ fn answer(requests: &File, answered: &[u32], unanswered: &Mutex<Vec<u32>>) {
                 continue;
             }
         };
-        let head = words(&[16 + reply.len() as u32, 0]);
+        let head = words(&[16 + reply.len() as u32, error.cast_unsigned()]);
         let reply = [&head, &request[8..16], &reply].concat();
         { requests }.write_all(&reply).unwrap();
     }

@@ -1,8 +1,8 @@
 //! Programs, sessions and commands that come, go, stop and are killed at random, beside one daemon.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{env, fs, mem, thread};
+use std::{env, fs, mem, process, thread};
 
 use fastrand::Rng;
 use judge::{ExtraSchema, Options, judge_with};
@@ -245,8 +245,7 @@ impl Soak {
     /// Checks that readers take a trace, and that its account closes to the packet.
     #[track_caller]
     fn check(&mut self, session: &str, is_of_sdk: bool, trace: &[u8]) {
-        let name = format!("daemon-soak-{}.pftrace", std::process::id());
-        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let kept = kept();
         fs::write(&kept, trace).unwrap();
         // The SDK begins in the middle of spans.
         if !is_of_sdk {
@@ -309,6 +308,12 @@ impl Soak {
     }
 }
 
+/// Returns the place of the last trace, for whoever looks for what is wrong with it.
+fn kept() -> PathBuf {
+    let name = format!("daemon-soak-{}.pftrace", process::id());
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
 #[test]
 fn a_daemon_serves_whatever_comes_and_goes() {
     // `traced` tells no accounts.
@@ -345,4 +350,5 @@ fn a_daemon_serves_whatever_comes_and_goes() {
         }
     }
     drop(soak.probes);
+    let _ = fs::remove_file(kept());
 }
