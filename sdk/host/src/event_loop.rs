@@ -76,7 +76,7 @@ pub(crate) struct EventLoop {
 struct OpenConnection {
     connection: Connection,
     peer: Peer,
-    /// What the loop waits for.
+    /// The events of the socket that wake the loop.
     awaited: EventFlags,
 }
 

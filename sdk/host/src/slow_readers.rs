@@ -1,6 +1,6 @@
 //! Waiting for threads that write files and do not keep up with a producer.
 //!
-//! What a producer commits meanwhile would overwrite what such a thread has not read. So its frames
+//! A commit could overwrite packets that such a thread has not read. So the frames of the producer
 //! wait. Its shared memory then fills, and its writers wait or drop, as their policy says. No other
 //! producer waits, and none waits for long for a disk that is slow or has stopped.
 
@@ -11,7 +11,7 @@ use tracezero_core::small_map::SmallMap;
 
 use crate::limits::{SLOW_READER_LIMIT, STUCK_READER_LIMIT};
 
-/// Whether the frames of a producer wait for the readers of its buffers.
+/// The readers of a producer's buffers that do not keep up. Its frames wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct SlowReaders {
     buffers: SmallMap<BufferId, SlowReader>,

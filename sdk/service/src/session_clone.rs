@@ -89,7 +89,7 @@ impl Control {
                 config.clear_before_clone && buffer.with(|buffer| buffer.stats().bytes_written > 0)
             });
         for (buffer, successor) in successors_of(cleared.map(|(buffer, _)| buffer))? {
-            // It goes nowhere.
+            // No trace has the contents, which are dropped here.
             buffer.take(successor, AlreadyRead::InAnotherTrace);
         }
         let (moved, copied): (Vec<usize>, Vec<usize>) =
