@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::buffer_counts::{AlreadyRead, BufferCounts, EarlierCounts};
 use super::packet_framer::Writer;
 use super::reader_lag::{ReaderLag, Urgency};
 use super::trace_buffer::{
-    BufferError, Mark, PacketCounts, SEGMENT_BYTES, SegmentMemory, TraceBuffer, UntrustedChunk,
+    BufferError, Mark, SEGMENT_BYTES, SegmentMemory, TraceBuffer, UntrustedChunk,
 };
 use tracezero_core::commit::{LossCount, Patch, RingProgress, SHORTEST_WAIT};
 use tracezero_core::coordination::{BufferExhaustedPolicy, WriterTotals};
@@ -61,43 +62,16 @@ struct Contents {
     buffer: TraceBuffer,
     /// The number of filled [parts](RingProgress) that writers were told of.
     parts: u64,
-    earlier: HashMap<Writer, EarlierCounts>,
+    earlier: EarlierCounts,
     lag: ReaderLag,
     /// The loss counts of the writers that exist now, by which they learn that packets were lost.
     loss_counts: HashMap<Writer, Arc<LossCount>>,
 }
 
-/// Packet counts of one sequence that correct the counts of the trace buffer itself.
-#[derive(Clone, Copy, Default)]
-struct EarlierCounts {
-    /// The counts of earlier trace buffers, which this buffer replaced when a clone took them.
-    /// Packets that were unread at that time are in the clone.
-    replaced: PacketCounts,
-    /// The number of packets that were read from this buffer into another trace.
-    read: u64,
-}
-
-/// The packet counts of one sequence in a buffer.
-#[derive(Clone, Copy, Default)]
-pub(super) struct BufferCounts {
-    pub(super) counts: PacketCounts,
-    /// The number of packets that are not in `counts`, because they went into another trace or were
-    /// cleared.
-    pub(super) removed: u64,
-}
-
-/// Where the packets are that were read before a buffer was taken or copied for a clone.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum AlreadyRead {
-    /// In the clone's trace, which begins with the file of the source.
-    InTrace,
-    InAnotherTrace,
-}
-
 /// A trace buffer that was taken or copied for a clone.
 pub(super) struct TakenBuffer {
     buffer: TraceBuffer,
-    earlier: HashMap<Writer, EarlierCounts>,
+    earlier: EarlierCounts,
 }
 
 impl TakenBuffer {
@@ -105,7 +79,7 @@ impl TakenBuffer {
     pub(super) fn new(buffer: TraceBuffer) -> Self {
         Self {
             buffer,
-            earlier: HashMap::new(),
+            earlier: EarlierCounts::default(),
         }
     }
 }
@@ -134,24 +108,6 @@ impl Contents {
             }
         }
     }
-
-    /// Returns the counts that a clone of the buffer starts with.
-    fn earlier_counts_of_clone(&self, read: AlreadyRead) -> HashMap<Writer, EarlierCounts> {
-        let all = self.buffer.all_packet_counts();
-        all.map(|(producer, writer, counts)| {
-            let writer = (producer, writer);
-            let mut earlier = self.earlier.get(&writer).copied().unwrap_or_default();
-            match read {
-                AlreadyRead::InTrace => {}
-                AlreadyRead::InAnotherTrace => {
-                    earlier.replaced.unread += mem::take(&mut earlier.replaced.read);
-                    earlier.read = counts.read;
-                }
-            }
-            (writer, earlier)
-        })
-        .collect()
-    }
 }
 
 impl CentralBuffer {
@@ -170,7 +126,7 @@ impl CentralBuffer {
                 lag: ReaderLag::new(&buffer),
                 buffer,
                 parts: 0,
-                earlier: HashMap::new(),
+                earlier: EarlierCounts::default(),
                 loss_counts: HashMap::new(),
             }),
             has_room: Condvar::new(),
@@ -390,7 +346,7 @@ impl CentralBuffer {
         let contents = self.contents.lock();
         Ok(TakenBuffer {
             buffer: contents.buffer.clone_read_only()?,
-            earlier: contents.earlier_counts_of_clone(read),
+            earlier: contents.earlier.of_clone(&contents.buffer, read),
         })
     }
 
@@ -408,14 +364,8 @@ impl CentralBuffer {
         if matches!(self.read_mode, ReadMode::Streams(_)) {
             successor.list_losing_writers();
         }
-        let earlier = contents.earlier_counts_of_clone(read);
-        for (producer, writer, counts) in contents.buffer.all_packet_counts() {
-            contents
-                .earlier
-                .entry((producer, writer))
-                .or_default()
-                .replaced += counts;
-        }
+        let earlier = contents.earlier.of_clone(&contents.buffer, read);
+        contents.earlier.add_replaced(&contents.buffer);
         contents.parts = 0;
         contents.lag.note_successor(&successor);
         self.progress.advance(RingProgress::QUARTER);
@@ -428,27 +378,7 @@ impl CentralBuffer {
     /// Returns the packet counts of all sequences in the buffer.
     pub(super) fn counts(&self) -> Vec<(Writer, BufferCounts)> {
         let contents = self.contents.lock();
-        let all = contents.buffer.all_packet_counts();
-        all.map(|(producer, writer, counts)| {
-            let writer = (producer, writer);
-            let EarlierCounts { replaced, read } =
-                contents.earlier.get(&writer).copied().unwrap_or_default();
-            let mut sum = counts;
-            sum += PacketCounts {
-                unread: 0,
-                ..replaced
-            };
-            sum.read -= read;
-            let removed = replaced.unread + read;
-            (
-                writer,
-                BufferCounts {
-                    counts: sum,
-                    removed,
-                },
-            )
-        })
-        .collect()
+        contents.earlier.correct(&contents.buffer)
     }
 
     /// Commits a chunk. Returns true if the reader does not keep up: whoever commits should then

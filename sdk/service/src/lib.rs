@@ -30,6 +30,7 @@
 // Data: chunks in, packets out.
 pub mod trace_buffer; // the central ring: takes chunks, returns whole packets
 mod reader_lag; // how far the reader of a buffer is behind, and when writers wait for it
+mod buffer_counts; // packet counts over the trace buffers of a buffer
 mod central_buffer; // a trace buffer in use: its writers and its reader
 mod lent_memory; // the shared memory of a producer
 mod producer_link; // the buffers that a producer may write to

@@ -12,7 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::central_buffer::{BufferCounts, CentralBuffer, Writers};
+use super::buffer_counts::BufferCounts;
+use super::central_buffer::{CentralBuffer, Writers};
 use super::control::Control;
 use super::packet_framer::{LeftOutCounts, Writer};
 use super::trace_reader::{FileEnd, TraceReader};

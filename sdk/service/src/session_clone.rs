@@ -11,7 +11,8 @@ use std::cmp::Reverse;
 use std::io;
 use std::sync::Arc;
 
-use super::central_buffer::{AlreadyRead, CentralBuffer, TakenBuffer};
+use super::buffer_counts::AlreadyRead;
+use super::central_buffer::{CentralBuffer, TakenBuffer};
 use super::control::Control;
 use super::error::{Refusal, SessionError};
 use super::lifecycle::random_uuid;
