@@ -6,6 +6,7 @@ use tracezero_ipc::consumer_port::requests::{BEST_FOR_BUGREPORT, CloneSource, Re
 
 use crate::consumer::{Consumer, cloning, recording};
 use crate::daemon::TestDaemon;
+use crate::files::into_file;
 use crate::producer::{Instance, Producer};
 
 /// A session that has recorded a packet.
@@ -120,7 +121,7 @@ fn a_file_session_is_cloned_into_a_file() {
         let options = options.read(true).write(true).create_new(true);
         options.open(path).unwrap()
     };
-    let config = format!("{} write_into_file: true", recording("ds"));
+    let config = into_file("");
     let enabled = consumer.enable_with(&config, open(&trace));
     let instance = producer.started();
     producer.write(&instance, 1);

@@ -18,6 +18,7 @@ use tracezero_ipc::wire::{Body, Frame};
 
 use crate::consumer::{cloning, recording};
 use crate::daemon::TestDaemon;
+use crate::files::into_file;
 use crate::peer::Peer;
 
 /// Returns how many descriptors this process has for a file, or for anything else that the links in
@@ -189,7 +190,7 @@ fn unsuitable_file_ends_session_with_reason() {
     let daemon = TestDaemon::start();
     for (name, file) in no_files(&daemon) {
         let mut consumer = daemon.consumer();
-        let config = format!("{} write_into_file: true", recording("ds"));
+        let config = into_file("");
         let sent = file.try_clone().unwrap();
         let enabled = consumer.enable_with(&config, sent);
         consumer.disable();
@@ -214,7 +215,7 @@ fn a_device_may_take_the_trace() {
     for is_readable in [false, true] {
         let file = zeros(is_readable);
         let mut consumer = daemon.consumer();
-        let config = format!("{} write_into_file: true", recording("ds"));
+        let config = into_file("");
         let enabled = consumer.enable_with(&config, file.try_clone().unwrap());
         let instance = producer.started();
         producer.write(&instance, 1);
@@ -248,7 +249,7 @@ fn a_file_is_not_taken_for_one_that_came_before() {
     let query = Request::QueryCapabilities;
     let request = consumer.ask_with(&query, first.try_clone().unwrap().into());
     assert!(consumer.peer.reply(request).is_some());
-    let config = format!("{} write_into_file: true", recording("ds"));
+    let config = into_file("");
     let enabled = consumer.enable_with(&config, second.try_clone().unwrap());
     consumer.disable();
     assert_eq!(consumer.ended(enabled), None);

@@ -36,8 +36,9 @@ fn files_are_finished() {
         for name in ["a", "b"] {
             let path = daemon.folder.file(name);
             let mut consumer = daemon.consumer();
-            let config = "buffers { size_kb: 16384 } write_into_file: true \
-                          file_write_period_ms: 100000 data_sources { config { name: 'ds' } }";
+            let config = "buffers { size_kb: 16384 } data_sources { config { name: 'ds' } } \
+                          write_into_file: true file_write_period_ms: 100000 \
+                          write_flush_mode: WRITE_FLUSH_DISABLED";
             let enabled = consumer.enable_with(config, File::create_new(&path).unwrap());
             let instance = producer.started();
             for number in 0..PACKETS {

@@ -14,8 +14,11 @@ use crate::consumer::recording;
 use crate::daemon::TestDaemon;
 use crate::descriptors::open_descriptors;
 
+/// A configuration that records data source `ds` into a file. Nothing flushes besides: periodic
+/// flushes are aligned to the clock, so that one may come in the midst of any test.
 pub fn into_file(more: &str) -> String {
-    format!("{} write_into_file: true {more}", recording("ds"))
+    let recording = recording("ds");
+    format!("{recording} write_into_file: true write_flush_mode: WRITE_FLUSH_DISABLED {more}")
 }
 
 #[test]
@@ -217,13 +220,14 @@ fn a_producer_waits_for_a_file_that_is_slow() {
     let instance = producer.started();
     let mut trace = Some(File::from(trace));
     let mut reading = None;
+    let mut other = daemon.consumer();
     for number in 0..PACKETS {
         producer.write_with(&instance, number, &"x".repeat(1024));
         let synced = producer.ask_to_sync();
         let mut answers_of_others = 0;
         while !producer.has_arrived(synced) {
             // Others are served.
-            daemon.state();
+            other.state();
             answers_of_others += 1;
             if answers_of_others == 3
                 && let Some(mut trace) = trace.take()

@@ -132,31 +132,36 @@ impl Peer {
         }
     }
 
+    /// Returns the next frame of the bytes that were received.
+    fn next_received(&mut self) -> Option<Arrived> {
+        let frame = Frame::decode(self.socket.next_frame().unwrap()?).unwrap();
+        let request_id = frame.request_id;
+        let body = match frame.body {
+            Body::Bound(bound) => ArrivedBody::Bound(bound.map(|bound| {
+                let methods = bound.methods.into_iter();
+                methods.map(|(name, id)| (name.to_owned(), id)).collect()
+            })),
+            Body::Reply { reply, has_more } => ArrivedBody::Reply {
+                reply: reply.map(<[u8]>::to_vec),
+                has_more,
+            },
+            Body::Error { text } => ArrivedBody::Error(text.to_owned()),
+            other => panic!("the daemon sends {other:?}"),
+        };
+        let descriptor = self.socket.take_descriptor();
+        Some(Arrived {
+            request_id,
+            body,
+            descriptor: descriptor.map(ReceivedFile::into_descriptor),
+        })
+    }
+
     #[track_caller]
     fn receive(&mut self) -> Option<Arrived> {
         let start = Instant::now();
         loop {
-            if let Some(bytes) = self.socket.next_frame().unwrap() {
-                let frame = Frame::decode(bytes).unwrap();
-                let request_id = frame.request_id;
-                let body = match frame.body {
-                    Body::Bound(bound) => ArrivedBody::Bound(bound.map(|bound| {
-                        let methods = bound.methods.into_iter();
-                        methods.map(|(name, id)| (name.to_owned(), id)).collect()
-                    })),
-                    Body::Reply { reply, has_more } => ArrivedBody::Reply {
-                        reply: reply.map(<[u8]>::to_vec),
-                        has_more,
-                    },
-                    Body::Error { text } => ArrivedBody::Error(text.to_owned()),
-                    other => panic!("the daemon sends {other:?}"),
-                };
-                let descriptor = self.socket.take_descriptor();
-                return Some(Arrived {
-                    request_id,
-                    body,
-                    descriptor: descriptor.map(ReceivedFile::into_descriptor),
-                });
+            if let Some(arrived) = self.next_received() {
+                return Some(arrived);
             }
             let has_come = self.wait(PollFlags::IN) && start.elapsed() < PATIENCE;
             assert!(has_come, "nothing comes from the daemon");
@@ -167,6 +172,16 @@ impl Peer {
                 received => assert!(received.is_ok(), "{received:?}"),
             }
         }
+    }
+
+    /// Returns true if a frame for a request has arrived.
+    pub fn has_arrived(&mut self, request_id: u64) -> bool {
+        while self.is_readable() && !matches!(self.socket.receive().unwrap(), Received::End) {}
+        while let Some(arrived) = self.next_received() {
+            self.inbox.push_back(arrived);
+        }
+        let mut inbox = self.inbox.iter();
+        inbox.any(|arrived| arrived.request_id == request_id)
     }
 
     /// Returns the next frame for a request. Frames for others wait.

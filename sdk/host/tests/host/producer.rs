@@ -136,7 +136,7 @@ impl Producer {
 
     /// Returns true if the reply to a request has arrived, and takes it.
     pub fn has_arrived(&mut self, request_id: u64) -> bool {
-        let has_arrived = self.peer.is_readable();
+        let has_arrived = self.peer.has_arrived(request_id);
         if has_arrived {
             self.peer.reply(request_id);
         }
