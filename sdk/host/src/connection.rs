@@ -323,6 +323,7 @@ mod tests {
             log: Log::new(|_| ()),
             memory_quotas: Arc::new(MemoryQuotas::default()),
             output_folder: None,
+            records_all: false,
             detached: Detached::default(),
             is_ending: AtomicBool::new(false),
             open_files: AtomicUsize::new(0),

@@ -187,6 +187,8 @@ impl ConsumerPort {
     fn recording(&self, encoded: &[u8]) -> Result<Recording, String> {
         let (mut recording, mut ignored) =
             Recording::foreign(encoded).map_err(|error| error.to_string())?;
+        recording.config.records_all =
+            self.host.records_all && !recording.config.buffers.is_empty();
         let uid = self.peer.uid;
         // The command `perfetto` always sends these. They are for programs of Android.
         ignored.retain(|field| !["statsd_metadata", "statsd_logging"].contains(&field.as_str()));

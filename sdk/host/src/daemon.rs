@@ -39,6 +39,9 @@ pub struct DaemonOptions {
     /// The folder in which sessions of other users may create trace files with `output_path`. `None`:
     /// they pass open files. The daemon must run as root, since the files belong to these users.
     pub output_folder: Option<PathBuf>,
+    /// True if sessions also record data sources that their configurations do not list, into their
+    /// first buffer.
+    pub records_all: bool,
     /// The log.
     pub log: Log,
 }
@@ -60,6 +63,7 @@ impl DaemonOptions {
             },
             buffers_max_bytes: machine_memory_bytes() / 2,
             output_folder: None,
+            records_all: false,
             log,
         }
     }
@@ -216,6 +220,7 @@ impl Daemon {
             log: options.log,
             memory_quotas: Arc::new(MemoryQuotas::default()),
             output_folder: output_folder.transpose()?,
+            records_all: options.records_all,
             detached: Detached::default(),
             is_ending: AtomicBool::new(false),
             open_files: AtomicUsize::new(0),

@@ -20,6 +20,8 @@ pub(crate) struct Host {
     pub(crate) memory_quotas: Arc<MemoryQuotas>,
     /// Where trace files of other users may be, if anywhere.
     pub(crate) output_folder: Option<OutputFolder>,
+    /// True if sessions record what they do not list, too.
+    pub(crate) records_all: bool,
     pub(crate) detached: Detached,
     /// True once the daemon was asked to end. Then no session begins.
     pub(crate) is_ending: AtomicBool,
