@@ -1,11 +1,12 @@
 //! Records into the trace of the machine: this process becomes a producer of a tracing daemon.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
 use tracezero_client::{Address, AddressError, Client, ClientError, Options};
 use tracezero_core::own_process;
-use tracezero_track_event::TRACK_EVENT;
+use tracezero_track_event::connect_client;
 
 pub use tracezero_client::{ClientState as SystemState, ClientStats as SystemStats};
 
@@ -16,7 +17,10 @@ pub use tracezero_client::{ClientState as SystemState, ClientStats as SystemStat
 /// beside it, each with its own choice of categories.
 ///
 /// A program that is built with the feature `system` also connects without this type, at its first
-/// trace point, if the environment variable `TRACEZERO_SYSTEM` is 1.
+/// trace point, if the environment variable `TRACEZERO_SYSTEM` is 1. With the value `wait`, which
+/// `tracezero record` sets, the first trace point also waits until the daemon has said what it records,
+/// for at most 2 s. If the program connects to the same daemon by this type, too, there is one
+/// connection, which lasts until the process ends.
 ///
 /// The process connects in the background, and again whenever the daemon was restarted. If there is
 /// no daemon, nothing is recorded for it. Dropping the value disconnects.
@@ -33,7 +37,7 @@ pub use tracezero_client::{ClientState as SystemState, ClientStats as SystemStat
 #[derive(Debug)]
 #[must_use = "dropping this disconnects from the daemon"]
 pub struct System {
-    client: Client,
+    client: Arc<Client>,
 }
 
 /// Settings of a [`System`].
@@ -165,11 +169,10 @@ impl SystemBuilder {
         }
         // Before `forked_child::enter`: a thread inside the tracer registers no call sites.
         tracezero_track_event::connect();
-        let client =
-            Client::connect(options, TRACK_EVENT.state()).map_err(|error| match error {
-                ClientError::Io(error) => Error::Thread(error),
-                _ => Error::ForkedChild,
-            })?;
+        let client = connect_client(options).map_err(|error| match error {
+            ClientError::Io(error) => Error::Thread(error),
+            _ => Error::ForkedChild,
+        })?;
         Ok(System { client })
     }
 }

@@ -69,6 +69,7 @@ mod tests {
         let service = || {
             Arc::new(RemoteService {
                 totals: None,
+                syncs: None,
                 outbox: Arc::new(Outbox::new(Arc::clone(&waker))),
             })
         };

@@ -21,8 +21,8 @@ use tracezero_producer::{
     self as producer, Arbiter, ArbiterConfig, DataSourceState, ProcessProducer, Realm, TraceWriter,
 };
 
-use crate::counts::Counts;
 use crate::remote_service::RemoteService;
+use crate::shared::Shared;
 
 /// The maximum number of calls that wait. If a callback takes so long that more come, the connection
 /// ends.
@@ -45,6 +45,7 @@ enum Call {
     ClearIncrementalState(Vec<InstanceId>),
     Change(InstanceId, Vec<u8>),
     RestartState,
+    FinishSync(u64),
 }
 
 /// A configuration that outlives its frame.
@@ -93,11 +94,11 @@ impl Calls {
         service: Arc<RemoteService>,
         first: &'static DataSourceState,
         stall_limit: Duration,
-        counts: Arc<Counts>,
+        shared: Arc<Shared>,
     ) -> io::Result<(Self, CallsThread)> {
         let (queue, calls) = sync_channel(WAITING_MAX);
         let weak = Arc::downgrade(&service);
-        let work = move || run(&service, first, stall_limit, &counts, &calls);
+        let work = move || run(&service, first, stall_limit, &shared, &calls);
         let thread = own_thread::spawn("tracezero-calls", work)?;
         let thread = CallsThread {
             service: weak,
@@ -134,6 +135,11 @@ impl Calls {
         let _ = self.push(Call::RestartState);
     }
 
+    /// Notes that the daemon has answered a request of the kind Sync, when all calls before it are made.
+    pub(crate) fn finish_sync(&self, number: u64) -> Result<(), TooManyCalls> {
+        self.push(Call::FinishSync(number))
+    }
+
     fn push(&self, call: Call) -> Result<(), TooManyCalls> {
         match self.queue.try_send(call) {
             Err(TrySendError::Full(_)) => Err(TooManyCalls),
@@ -148,7 +154,7 @@ fn run(
     service: &Arc<RemoteService>,
     first: &'static DataSourceState,
     stall_limit: Duration,
-    counts: &Counts,
+    shared: &Shared,
     calls: &Receiver<Call>,
 ) {
     let realm = Realm::of_new_connection();
@@ -159,12 +165,15 @@ fn run(
         };
         producer::connect(realm, &control, None, first);
     }
+    if let Some(syncs) = &service.syncs {
+        service.sync(syncs);
+    }
     let mut realm = ConnectedRealm {
         realm,
         service,
         producer: ProcessProducer::new(realm),
         stall_limit,
-        counts,
+        shared,
         arbiter: None,
         instances: HashMap::new(),
     };
@@ -173,8 +182,11 @@ fn run(
         realm.make(call);
     }
     service.outbox.close();
+    if let Some(syncs) = &service.syncs {
+        syncs.close();
+    }
     producer::disconnect(realm.realm);
-    counts.end_connection();
+    shared.counts.end_connection();
 }
 
 /// The state of the thread.
@@ -183,7 +195,7 @@ struct ConnectedRealm<'a> {
     service: &'a Arc<RemoteService>,
     producer: ProcessProducer,
     stall_limit: Duration,
-    counts: &'a Counts,
+    shared: &'a Shared,
     /// `None` until the daemon has given its memory.
     arbiter: Option<Arc<Arbiter>>,
     /// The instances that are set up.
@@ -205,7 +217,7 @@ impl ConnectedRealm<'_> {
                 let arbiter = Arbiter::new(memory, endpoint, ArbiterConfig::default());
                 self.producer.set_arbiter(&arbiter);
                 producer::set_arbiter(self.realm, &arbiter);
-                self.counts.begin_connection(&arbiter);
+                self.shared.counts.begin_connection(&arbiter);
                 if let Some(totals) = &self.service.totals {
                     totals.set_arbiter(&arbiter);
                 }
@@ -237,6 +249,12 @@ impl ConnectedRealm<'_> {
             }
             Call::Change(id, config) => self.producer.change_data_source(id, &config),
             Call::RestartState => producer::restart_state(self.realm),
+            Call::FinishSync(number) => {
+                if let Some(syncs) = &self.service.syncs {
+                    syncs.finish(number);
+                    self.shared.set_learned();
+                }
+            }
         }
     }
 

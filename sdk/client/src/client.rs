@@ -96,6 +96,13 @@ impl Client {
         self.shared.counts.sum()
     }
 
+    /// Waits until the daemon has said which data sources it records, and these record. Returns whether
+    /// it has. Only for [`Options::waits_for_daemon`].
+    #[must_use]
+    pub fn wait_learned(&self, timeout: Duration) -> bool {
+        self.shared.wait_learned(timeout)
+    }
+
     /// Waits until the daemon has accepted this process. Returns whether it has.
     #[must_use]
     pub fn wait_connected(&self, timeout: Duration) -> bool {
@@ -118,7 +125,7 @@ impl Drop for Client {
 }
 
 /// The work of the thread.
-fn run(shared: &Shared, options: &Options, first: &'static DataSourceState) {
+fn run(shared: &Arc<Shared>, options: &Options, first: &'static DataSourceState) {
     let _inside = reentry::TracerGuard::enter();
     let mut back_off = BackOff::default();
     let mut watch = None;

@@ -26,13 +26,14 @@ use tracezero_ipc::socket::{Received, Socket};
 use tracezero_ipc::wire::{Body, Frame};
 use tracezero_producer::DataSourceState;
 
-use crate::calls::{Calls, CallsThread};
+use crate::calls::{Calls, CallsThread, TooManyCalls};
 use crate::memory::{EmulatedMemory, Memory};
 use crate::options::Options;
 use crate::outbox::{Batch, Outbox};
 use crate::remote_service::RemoteService;
 use crate::requests::Requests;
 use crate::shared::Shared;
+use crate::syncs::Syncs;
 use crate::totals::Totals;
 use crate::trust::is_trusted;
 
@@ -100,6 +101,10 @@ fn refused(reason: impl fmt::Display) -> End {
     End::Refused(reason.to_string())
 }
 
+fn too_many_calls(_: TooManyCalls) -> End {
+    refused("more commands of the daemon wait than data sources keep up with")
+}
+
 /// The stage that the connection has reached.
 enum Stage {
     Binding,
@@ -125,7 +130,7 @@ impl Connected {
 
 /// A connection.
 pub(crate) struct Connection<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     options: &'a Options,
     first: &'static DataSourceState,
     requests: Requests,
@@ -145,7 +150,7 @@ pub(crate) struct Connection<'a> {
 impl<'a> Connection<'a> {
     /// Connects to the daemon, and sends the first request.
     pub(crate) fn open(
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         options: &'a Options,
         first: &'static DataSourceState,
     ) -> Result<Self, End> {
@@ -312,6 +317,12 @@ impl<'a> Connection<'a> {
                     false => Err(refused("the daemon sends no more commands")),
                 }
             }
+            (Body::Reply { .. }, Stage::Connected(connected)) => {
+                match self.requests.answered_sync(frame.request_id) {
+                    Some(number) => connected.calls.finish_sync(number).map_err(too_many_calls),
+                    None => Ok(()),
+                }
+            }
             _ => Ok(()),
         }
     }
@@ -322,12 +333,13 @@ impl<'a> Connection<'a> {
         let service = Arc::new(RemoteService {
             outbox: Arc::clone(&outbox),
             totals: methods.are_of_tracezero().then(Totals::default),
+            syncs: self.options.waits_for_daemon.then(Syncs::default),
         });
         let (calls, thread) = Calls::start(
             service,
             self.first,
             self.options.stall_limit,
-            Arc::clone(&self.shared.counts),
+            Arc::clone(self.shared),
         )?;
         self.calls_thread = Some(thread);
         self.stage = Stage::Connected(Connected {
@@ -373,8 +385,7 @@ impl<'a> Connection<'a> {
             }
             command => connected.calls.command(command),
         };
-        passed
-            .map_err(|_| refused("more commands of the daemon wait than data sources keep up with"))
+        passed.map_err(too_many_calls)
     }
 
     /// Sends what is in the outbox.

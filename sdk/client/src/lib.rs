@@ -18,6 +18,7 @@ mod options; // how to connect
 mod trust; // which daemons may see what is traced
 mod outbox; // what waits to be sent
 mod counts; // what became of the packets
+mod syncs; // waits until the daemon has said what it records
 mod totals; // what became of the packets, for a daemon that takes these counts
 mod shared; // what the thread shares with the application
 mod remote_service; // the daemon, as the producer sees it

@@ -17,6 +17,9 @@ pub struct Options {
     pub page_size_bytes: u32,
     /// The longest time that a writer waits for a free chunk, if its policy makes it wait.
     pub stall_limit: Duration,
+    /// True if the first trace point of a data source waits until the daemon has said whether it
+    /// records the data source. Else its events are lost until then.
+    pub waits_for_daemon: bool,
     /// Users whose daemons are trusted, in addition to root and the own user.
     pub trusted_uids: Vec<u32>,
 }
@@ -40,6 +43,7 @@ impl Options {
             memory_size_bytes: MEMORY_SIZE_BYTES,
             page_size_bytes: 0,
             stall_limit: STALL_LIMIT,
+            waits_for_daemon: false,
             trusted_uids: Vec::new(),
         }
     }

@@ -48,6 +48,8 @@ pub(crate) enum Item {
     UnregisterDataSource(String),
     ActivateTriggers(Vec<String>),
     WriterTotals(Vec<WriterTotals>),
+    /// A request with this number, whose reply is behind all replies before it.
+    Sync(u64),
 }
 
 /// The bytes that are written to a buffer before its writers start their incremental state again.

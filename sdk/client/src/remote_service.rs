@@ -6,8 +6,10 @@ use std::time::Duration;
 use tracezero_core::commit::{CommitRequest, LossCount, ServiceEndpoint};
 use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError, ServiceControl};
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, WriterId};
+use tracezero_core::reentry;
 
 use crate::outbox::{Item, Outbox};
+use crate::syncs::Syncs;
 use crate::totals::Totals;
 
 /// The service behind a connection.
@@ -16,6 +18,8 @@ pub(crate) struct RemoteService {
     pub(crate) outbox: Arc<Outbox>,
     /// `None` for a daemon that does not take the counts of writers.
     pub(crate) totals: Option<Totals>,
+    /// `None` if no trace point waits for the daemon.
+    pub(crate) syncs: Option<Syncs>,
 }
 
 impl RemoteService {
@@ -25,6 +29,15 @@ impl RemoteService {
         if let Some(changed) = changed.filter(|changed| !changed.is_empty()) {
             self.outbox.push(Item::WriterTotals(changed));
         }
+    }
+}
+
+impl RemoteService {
+    /// Asks the daemon to reply behind all that was sent. Returns the number of the request.
+    pub(crate) fn sync(&self, syncs: &Syncs) -> u64 {
+        let number = syncs.ask();
+        self.outbox.push(Item::Sync(number));
+        number
     }
 }
 
@@ -63,9 +76,15 @@ impl ServiceControl for RemoteService {
         Ok(())
     }
 
-    /// Does nothing: the daemon makes its calls when it likes.
+    /// Waits for the daemon's calls, if trace points should. In a callback, this thread may be the one
+    /// that makes the calls.
     fn make_calls(&self, limit: Duration) {
-        let _ = limit;
+        if let Some(syncs) = &self.syncs
+            && !reentry::is_in_callback()
+        {
+            let number = self.sync(syncs);
+            syncs.wait(number, limit);
+        }
     }
 
     fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError> {

@@ -1,5 +1,7 @@
 //! The requests of a connection: puts each item of the outbox into frames.
 
+use std::collections::VecDeque;
+
 use tracezero_core::commit::ChunkToMove;
 use tracezero_ipc::producer_port::{self, ChunkData, Method, Methods};
 use tracezero_ipc::socket::Socket;
@@ -15,6 +17,8 @@ const BIND_REQUEST: u64 = 1;
 pub(crate) struct Requests {
     pub(crate) socket: Socket,
     last_request: u64,
+    /// The requests of the kind Sync that were not answered: their numbers here, and those of the items.
+    syncs: VecDeque<(u64, u64)>,
 }
 
 impl Requests {
@@ -23,6 +27,7 @@ impl Requests {
         let mut requests = Self {
             socket,
             last_request: BIND_REQUEST,
+            syncs: VecDeque::new(),
         };
         let service = producer_port::SERVICE;
         requests.send(BIND_REQUEST, Body::Bind { service });
@@ -33,6 +38,15 @@ impl Requests {
     pub(crate) fn ask(&mut self, methods: &Methods, method: Method, args: &[u8]) -> u64 {
         self.invoke(methods, method, args, true);
         self.last_request
+    }
+
+    /// Returns the number of the item whose request of the kind Sync is answered by this reply; `None`
+    /// if the reply answers another request.
+    pub(crate) fn answered_sync(&mut self, request_id: u64) -> Option<u64> {
+        let (first, number) = self.syncs.front()?;
+        (*first == request_id).then_some(*number).inspect(|_| {
+            self.syncs.pop_front();
+        })
     }
 
     /// Queues a batch.
@@ -112,6 +126,10 @@ impl Requests {
                 producer_port::writer_totals(totals, |request| {
                     self.tell(methods, Method::TracezeroWriterTotals, request);
                 });
+            }
+            Item::Sync(number) => {
+                let request_id = self.ask(methods, Method::Sync, &[]);
+                self.syncs.push_back((request_id, *number));
             }
             Item::ActivateTriggers(names) => {
                 let request = producer_port::activate_triggers(names);

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     is_closing: AtomicBool,
     /// True if the process is about to exit: then no code of the application is called any more.
     is_exiting: AtomicBool,
+    /// True once a daemon has said what it records, and the calls for that were made.
+    has_learned: AtomicBool,
     state: Mutex<ClientState>,
     has_changed: Condvar,
 }
@@ -50,6 +52,7 @@ impl Shared {
             counts: Arc::default(),
             is_closing: AtomicBool::new(false),
             is_exiting: AtomicBool::new(false),
+            has_learned: AtomicBool::new(false),
             state: Mutex::new(ClientState::Connecting),
             has_changed: Condvar::new(),
         }
@@ -66,6 +69,26 @@ impl Shared {
         let waited = self
             .has_changed
             .wait_while_for(&mut state, is_other, timeout);
+        !waited.timed_out()
+    }
+
+    /// Notes that a daemon has said what it records, and that the calls for that were made.
+    pub(crate) fn set_learned(&self) {
+        let state = self.state.lock();
+        // Relaxed: the lock orders it.
+        self.has_learned.store(true, Ordering::Relaxed);
+        drop(state);
+        self.has_changed.notify_all();
+    }
+
+    /// Waits until a daemon has said what it records. Returns whether it has.
+    pub(crate) fn wait_learned(&self, timeout: Duration) -> bool {
+        // Relaxed: the lock orders it.
+        let has_not = |_: &mut ClientState| !self.has_learned.load(Ordering::Relaxed);
+        let mut state = self.state.lock();
+        let waited = self
+            .has_changed
+            .wait_while_for(&mut state, has_not, timeout);
         !waited.timed_out()
     }
 

@@ -49,12 +49,12 @@ fn register(data_source: &'static DataSourceState) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
-    let service = {
+    let services = {
         let mut registry = REGISTRY.lock();
         registry.add(data_source);
-        registry.service(Realm::Process)
+        registry.services_of_process()
     };
-    if let Some(service) = service {
+    for service in services {
         // Sets up and starts the data source for the sessions that record it. This is needed even
         // if another thread has added the data source.
         service.make_calls(START_WAIT_LIMIT);

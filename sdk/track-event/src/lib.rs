@@ -58,7 +58,7 @@ mod future; // futures with a span
 mod encoded; // events whose arguments were encoded earlier
 mod connect; // connects the parts below with each other, and with libraries
 #[cfg(feature = "system")]
-mod machine_trace; // connects to a daemon, if the environment asks for it
+mod machine_trace; // connects to a daemon
 mod library_events; // events of libraries that depend on `tracezero-events`
 
 pub use altered::AlteredCounts;
@@ -77,6 +77,8 @@ pub use event_config::EventConfig;
 pub use flow::Flow;
 pub use future::{TraceFuture, Traced, TracedWithEnd};
 pub use library_events::library_recorder;
+#[cfg(feature = "system")]
+pub use machine_trace::connect_client;
 pub use open_slices::OPEN_SPANS_MAX;
 pub use placement::Placement;
 pub use quantity::Unit;

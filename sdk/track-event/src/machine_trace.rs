@@ -1,33 +1,99 @@
-//! Connects the process to the machine's tracing daemon, if the environment asks for it.
+//! Connects the process to the machine's tracing daemon, also without a line of the application if the
+//! environment asks for it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::{env, mem};
+use std::sync::{Arc, Once};
+use std::time::Duration;
+use std::{env, fmt};
 
-use tracezero_client::{Address, Client, Options};
-use tracezero_core::own_process;
-use tracezero_producer::DataSourceState;
+use parking_lot::Mutex;
+use tracezero_client::{Address, Client, ClientError, Options};
+use tracezero_core::{own_process, reentry};
 
-/// The environment variable that asks for a connection by the value 1.
+use crate::data_source::TRACK_EVENT;
+
+/// The environment variable that asks for a connection.
 const VARIABLE: &str = "TRACEZERO_SYSTEM";
 
-/// Connects at the first call, if the environment asks for it. `track_event` is the data source of
-/// this package. Reports on the standard error if that is not possible: nobody else could.
-pub(super) fn connect_if_asked(track_event: &'static DataSourceState) {
-    static WAS_CALLED: AtomicBool = AtomicBool::new(false);
-    // Relaxed: only one call goes on, and it needs nothing of others.
-    if WAS_CALLED.swap(true, Ordering::Relaxed) || env::var_os(VARIABLE).is_none_or(|it| it != "1")
-    {
+/// The longest time that the process waits for the daemon, if the environment asks for that. A daemon on
+/// the same machine answers in milliseconds, or in some hundred if the machine is busy.
+const WAIT_LIMIT: Duration = Duration::from_secs(2);
+
+/// The connection that the environment asks for. It lasts until the process ends.
+static OF_ENVIRONMENT: Mutex<Option<Arc<Client>>> = Mutex::new(None);
+
+/// What the environment asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// To connect: the value 1.
+    Connect,
+    /// To connect, and to wait until the daemon has said what it records: the value `wait`, which
+    /// `tracezero record` sets. Without the wait, a program would run for some milliseconds before it is
+    /// recorded.
+    ConnectAndWait,
+}
+
+fn asked_by_environment() -> Option<Asked> {
+    let value = env::var_os(VARIABLE)?;
+    match value.to_str()? {
+        "1" => Some(Asked::Connect),
+        "wait" => Some(Asked::ConnectAndWait),
+        _ => None,
+    }
+}
+
+/// Connects at the first call, if the environment asks for it. Calls of other threads wait meanwhile.
+/// Reports on the standard error if that is not possible: nobody else could.
+pub(super) fn connect_if_asked() {
+    static ONCE: Once = Once::new();
+    // In a callback, the thread for which others wait may be this one.
+    if ONCE.is_completed() || reentry::is_in_callback() {
         return;
     }
-    let connected = Address::of_producers()
-        .map_err(|error| error.to_string())
-        .and_then(|address| {
-            let options = Options::new(address, own_process::executable_name());
-            Client::connect(options, track_event).map_err(|error| error.to_string())
-        });
-    match connected {
-        // It stays connected until the process ends.
-        Ok(client) => mem::forget(client),
-        Err(error) => eprintln!("tracezero: {VARIABLE}: {error}"),
+    ONCE.call_once(|| {
+        if asked_by_environment().is_none() {
+            return;
+        }
+        let connected = Address::of_producers()
+            .map_err(|error| error.to_string())
+            .and_then(|address| {
+                let options = Options::new(address, own_process::executable_name());
+                connect_client(options).map_err(|error| error.to_string())
+            });
+        if let Err(error) = connected {
+            report(format_args!("{VARIABLE}: {error}"));
+        }
+    });
+}
+
+/// Connects to a daemon. If the environment asks for a connection to the same daemon, there is one for
+/// both: with two, the daemon would record each event twice.
+///
+/// # Errors
+///
+/// See [`ClientError`].
+pub fn connect_client(mut options: Options) -> Result<Arc<Client>, ClientError> {
+    let asked =
+        asked_by_environment().filter(|_| Address::of_producers().as_ref() == Ok(&options.address));
+    let Some(asked) = asked else {
+        return Client::connect(options, TRACK_EVENT.state()).map(Arc::new);
+    };
+    let mut of_environment = OF_ENVIRONMENT.lock();
+    if let Some(client) = &*of_environment {
+        return Ok(Arc::clone(client));
     }
+    options.waits_for_daemon = asked == Asked::ConnectAndWait;
+    let client = Arc::new(Client::connect(options, TRACK_EVENT.state())?);
+    *of_environment = Some(Arc::clone(&client));
+    drop(of_environment);
+    if asked == Asked::ConnectAndWait && !client.wait_learned(WAIT_LIMIT) {
+        report(format_args!(
+            "nothing is recorded yet, the daemon has not answered: {:?}",
+            client.state()
+        ));
+    }
+    Ok(client)
+}
+
+fn report(text: fmt::Arguments<'_>) {
+    eprintln!("tracezero: {text}");
 }
