@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use tracezero_consumer::ConsumerError;
 use tracezero_crash::RecoverError;
 use tracezero_host::DaemonError;
 
@@ -21,6 +22,10 @@ pub(crate) enum ToolError {
     Output(io::Error),
     /// Crash files cannot be recovered.
     Recover(RecoverError),
+    /// The tracing daemon refuses, or cannot be reached.
+    Consumer(ConsumerError),
+    /// The system does not say whether the recorded program goes on.
+    Program { source: io::Error },
     /// The daemon cannot start or go on.
     Daemon(DaemonError),
     /// The arguments are wrong, or do not fit together.
@@ -46,6 +51,10 @@ impl fmt::Display for ToolError {
             }
             Self::Output(source) => write!(f, "the output cannot be written: {source}"),
             Self::Recover(source) => source.fmt(f),
+            Self::Consumer(source) => source.fmt(f),
+            Self::Program { source } => {
+                write!(f, "the end of the program cannot be waited for: {source}")
+            }
             Self::Daemon(source) => source.fmt(f),
             Self::Usage(message) => write!(f, "{message}"),
         }

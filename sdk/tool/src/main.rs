@@ -1,4 +1,5 @@
-//! The command `tracezero`: checks, converts, merges and recovers traces, and inspects processes.
+//! The command `tracezero`: records programs, checks, converts, merges and recovers traces, and inspects
+//! processes.
 //!
 //! Commands read traces packet by packet, so files may be of any size. `merge`, and `view` with
 //! `--from` or `--to`, read a trace twice; the others read it once.
@@ -10,11 +11,13 @@ mod daemon; // serves other processes
 mod error; // errors that end a command
 mod flamegraph; // draws where time goes
 mod input; // reads a file or the standard input
+mod losses; // losses of sequences and buffers
 mod inspect; // prints what a process is in the middle of
 mod merge; // merges traces
 mod outline; // prints what happened, without times and ids
 mod output; // writes the standard output and files
 mod packets; // reads packets and reports damage
+mod record; // records a program or the machine
 mod recover; // makes traces of crash files
 mod schema; // names of messages and fields
 mod summary; // prints tables of a trace
@@ -30,7 +33,8 @@ use clap::{Parser, Subcommand};
 
 use crate::error::ToolError;
 
-/// Inspects, checks, converts, merges and recovers Perfetto traces, and looks into processes.
+/// Records programs, inspects, checks, converts, merges and recovers Perfetto traces, and looks into
+/// processes.
 ///
 /// Traces are read packet by packet, so files may be of any size; `-` is the standard input. Damage
 /// in a file is reported on the standard error, and the rest of the file is read.
@@ -59,6 +63,7 @@ enum Command {
     View(view::Args),
     Recover(recover::Args),
     Inspect(inspect::Args),
+    Record(record::Args),
     Daemon(daemon::Args),
 }
 
@@ -68,6 +73,8 @@ enum Outcome {
     Fine,
     /// The trace has faults.
     Findings,
+    /// The command ends with this exit status.
+    Status(u8),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +85,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(1),
+        Ok(Outcome::Status(status)) => ExitCode::from(status),
         Err(error) if error.is_closed_output() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -99,6 +107,7 @@ fn run(command: Command) -> Result<Outcome, ToolError> {
         Command::View(args) => view::run(&args),
         Command::Recover(args) => recover::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Daemon(args) => daemon::run(&args),
     }
 }

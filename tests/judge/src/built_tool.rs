@@ -9,12 +9,13 @@ use std::{env, fs};
 use crate::Tool;
 
 /// The folders whose source the command is built from.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     "protozero/src",
     "protozero-codegen/src",
     "sdk/schema/protos",
     "sdk/core/src",
     "sdk/config/src",
+    "sdk/consumer/src",
     "sdk/crash/src",
     "sdk/host/src",
     "sdk/ipc/src",

@@ -2,7 +2,6 @@
 
 mod histogram; // counts of durations by length
 mod json; // prints the tables as JSON
-mod losses; // losses of sequences and buffers
 mod report; // sorts the rows of the tables
 mod spans; // counts spans and instants by name
 mod text; // prints the tables as text
@@ -19,12 +18,12 @@ use tracezero_reader::{
     SliceCounts, Slices, TraceReader, TrackId, TrackTable,
 };
 
-use self::losses::Losses;
 use self::report::Report;
 use self::spans::{ByName, Durations};
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
+use crate::losses::Losses;
 use crate::output::stdout;
 use crate::packets::DamageLog;
 use crate::schema::Schema;

@@ -292,7 +292,7 @@ fn print_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     for (index, buffer) in losses.buffers.iter().enumerate() {
-        if *buffer != super::losses::BufferLosses::default() {
+        if *buffer != crate::losses::BufferLosses::default() {
             writeln!(
                 out,
                 "  buffer {index}: {} chunks overwritten, {} discarded, {} packets given up by \

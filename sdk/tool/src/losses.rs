@@ -29,42 +29,42 @@ const MAX_BUFFERS: usize = 1000;
 
 /// Losses by sequence and by buffer.
 #[derive(Debug, Default)]
-pub(super) struct Losses {
+pub(crate) struct Losses {
     sequences: BTreeMap<u32, SequenceLosses>,
     /// The number of gaps in sequences for which there was no room.
-    pub(super) further_gaps: u64,
+    pub(crate) further_gaps: u64,
     /// The number of packets that sequences without room lost, by the sequences' accounts.
     further_packets: u64,
     /// The losses of each buffer, from the buffers' statistics.
-    pub(super) buffers: Vec<BufferLosses>,
+    pub(crate) buffers: Vec<BufferLosses>,
 }
 
 /// The losses of a sequence.
 #[derive(Debug, Default)]
-pub(super) struct SequenceLosses {
+pub(crate) struct SequenceLosses {
     /// The number of places where packets are missing.
-    pub(super) gaps: u64,
+    pub(crate) gaps: u64,
     /// The index of the first packet behind a gap.
-    pub(super) first_packet: Option<u64>,
+    pub(crate) first_packet: Option<u64>,
     /// The reasons for the losses: the union of all bits.
-    pub(super) bits: u32,
-    pub(super) causes: Vec<&'static str>,
+    pub(crate) bits: u32,
+    pub(crate) causes: Vec<&'static str>,
     /// The numbers of lost packets by kind of loss, from the sequence's account, if the trace has
     /// one.
-    pub(super) packets: Vec<(&'static str, u64)>,
-    pub(super) thread_name: String,
+    pub(crate) packets: Vec<(&'static str, u64)>,
+    pub(crate) thread_name: String,
 }
 
 /// The losses of a buffer, from the trace's statistics.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct BufferLosses {
-    pub(super) chunks_overwritten: u64,
-    pub(super) chunks_discarded: u64,
-    pub(super) writer_packets_lost: u64,
+pub(crate) struct BufferLosses {
+    pub(crate) chunks_overwritten: u64,
+    pub(crate) chunks_discarded: u64,
+    pub(crate) writer_packets_lost: u64,
 }
 
 impl Losses {
-    pub(super) fn add(&mut self, loss: &Loss) {
+    pub(crate) fn add(&mut self, loss: &Loss) {
         let Some(sequence) = self.sequence(loss.sequence_id) else {
             self.further_gaps += 1;
             return;
@@ -90,13 +90,13 @@ impl Losses {
     }
 
     /// Returns the sequences that lost anything.
-    pub(super) fn lossy(&self) -> impl Iterator<Item = (&u32, &SequenceLosses)> {
+    pub(crate) fn lossy(&self) -> impl Iterator<Item = (&u32, &SequenceLosses)> {
         let sequences = self.sequences.iter();
         sequences.filter(|(_, sequence)| sequence.gaps > 0 || !sequence.packets.is_empty())
     }
 
     /// Replaces the accounts of sequences. Later accounts include the counts of earlier ones.
-    pub(super) fn set_accounts(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
+    pub(crate) fn set_accounts(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         for sequence in &mut self.sequences.values_mut() {
             sequence.packets.clear();
         }
@@ -125,7 +125,7 @@ impl Losses {
         Ok(())
     }
 
-    pub(super) fn set_stats(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
+    pub(crate) fn set_stats(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         self.buffers.clear();
         let buffers = TraceStatsDecoder::new(payload).buffer_stats();
         for buffer in buffers.take(MAX_BUFFERS) {
@@ -141,19 +141,19 @@ impl Losses {
 
     /// Returns the number of packets that are known to be lost. There may be more, because not
     /// every producer counts them.
-    pub(super) fn packets(&self) -> u64 {
+    pub(crate) fn packets(&self) -> u64 {
         let lost = self.sequences.values().map(SequenceLosses::packets_lost);
         lost.fold(self.further_packets, u64::saturating_add)
     }
 
-    pub(super) fn gaps(&self) -> u64 {
+    pub(crate) fn gaps(&self) -> u64 {
         let gaps = self.sequences.values().map(|sequence| sequence.gaps);
         self.further_gaps + gaps.sum::<u64>()
     }
 }
 
 impl SequenceLosses {
-    pub(super) fn packets_lost(&self) -> u64 {
+    pub(crate) fn packets_lost(&self) -> u64 {
         sum(&self.packets)
     }
 }

@@ -1,0 +1,86 @@
+//! The configuration of a recording.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use protozero::OwnedMessage as _;
+use tracezero_core::protos::owned::trace_config::{BufferConfig, DataSource};
+use tracezero_core::protos::owned::{DataSourceConfig, TraceConfig, TrackEventConfig};
+
+use super::Args;
+use crate::error::ToolError;
+
+/// The data source of the macros, and of the events of Perfetto's SDK.
+const TRACK_EVENT: &str = "track_event";
+
+/// How often the daemon writes what has come into the file. So a recording that is killed lacks at
+/// most so much.
+const WRITE_PERIOD_MS: u32 = 500;
+
+/// Returns the configuration: that of a file, or one that records everything.
+pub(super) fn config(args: &Args) -> Result<Vec<u8>, ToolError> {
+    let mut config = match &args.config {
+        Some(path) => of_file(path)?,
+        None => of_options(args),
+    };
+    config.write_into_file = Some(true);
+    config.file_write_period_ms.get_or_insert(WRITE_PERIOD_MS);
+    if let Some(time) = args.time {
+        config.duration_ms = Some(milliseconds(time));
+    }
+    Ok(config.encode_to_vec())
+}
+
+fn of_options(args: &Args) -> TraceConfig {
+    let buffer = BufferConfig {
+        size_kb: Some(args.buffer),
+        ..BufferConfig::default()
+    };
+    let categories = (!args.categories.is_empty()).then(|| TrackEventConfig {
+        enabled_categories: args.categories.clone(),
+        disabled_categories: vec!["*".to_owned()],
+        ..TrackEventConfig::default()
+    });
+    let data_source = DataSourceConfig {
+        name: Some(TRACK_EVENT.to_owned()),
+        track_event_config: categories,
+        ..DataSourceConfig::default()
+    };
+    TraceConfig {
+        buffers: vec![buffer],
+        data_sources: vec![DataSource {
+            config: Some(data_source),
+            ..DataSource::default()
+        }],
+        ..TraceConfig::default()
+    }
+}
+
+/// Reads a configuration in protobuf's text format, or an encoded one.
+fn of_file(path: &Path) -> Result<TraceConfig, ToolError> {
+    let bytes = fs::read(path).map_err(|source| ToolError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    let is_text = |text: &&str| !text.contains(|it: char| it.is_control() && !it.is_whitespace());
+    let config = match str::from_utf8(&bytes).ok().filter(is_text) {
+        Some(text) => tracezero_config::from_text(text).map_err(|error| error.to_string()),
+        None => TraceConfig::decode(&bytes).map_err(|error| error.to_string()),
+    };
+    let config = config.map_err(|message| ToolError::Read {
+        path: path.to_owned(),
+        message,
+    })?;
+    if config.output_path.is_some() {
+        return Err(ToolError::Usage(format!(
+            "{} has an output_path: remove it, and name the file with -o",
+            path.display()
+        )));
+    }
+    Ok(config)
+}
+
+fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1)
+}

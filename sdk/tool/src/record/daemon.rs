@@ -1,0 +1,99 @@
+//! A daemon of this process, for one program and those that it starts.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::{env, process};
+
+use tracezero_consumer::Address;
+use tracezero_host::{Daemon, DaemonError, DaemonOptions, Log, Stopper};
+
+/// A daemon on a thread of this process, with sockets in a folder of its own.
+#[derive(Debug)]
+pub(super) struct PrivateDaemon {
+    folder: PathBuf,
+    stopper: Stopper,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl PrivateDaemon {
+    /// Starts a daemon. With `records_all`, its sessions record all data sources.
+    pub(super) fn start(records_all: bool) -> Result<Self, DaemonError> {
+        let folder = new_folder()?;
+        // What it says of the session comes to the consumer, too.
+        let mut options = DaemonOptions::new(Log::new(|_| ()));
+        options.producer_addresses = vec![Address::Path(producers(&folder))];
+        options.consumer_addresses = vec![Address::Path(consumers(&folder))];
+        options.records_all = records_all;
+        let daemon = Daemon::bind(options).inspect_err(|_| {
+            let _ = fs::remove_dir_all(&folder);
+        })?;
+        let stopper = daemon.stopper();
+        let thread = thread::Builder::new()
+            .name("tracezero-daemon".to_owned())
+            .spawn(|| daemon.run())?;
+        Ok(Self {
+            folder,
+            stopper,
+            thread: Some(thread),
+        })
+    }
+
+    /// Returns the address at which consumers connect.
+    pub(super) fn consumer_address(&self) -> Address {
+        Address::Path(consumers(&self.folder))
+    }
+
+    /// Returns the environment variables that make a program record for this daemon.
+    pub(super) fn environment(&self) -> [(&'static str, OsString); 3] {
+        [
+            ("TRACEZERO_SYSTEM", "wait".into()),
+            (
+                "PERFETTO_PRODUCER_SOCK_NAME",
+                producers(&self.folder).into_os_string(),
+            ),
+            (
+                "PERFETTO_CONSUMER_SOCK_NAME",
+                consumers(&self.folder).into_os_string(),
+            ),
+        ]
+    }
+}
+
+impl Drop for PrivateDaemon {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        // The sockets are gone already.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Creates a folder that only this user can look into.
+fn new_folder() -> io::Result<PathBuf> {
+    let mut number = 0;
+    loop {
+        let name = format!("tracezero-record-{}-{number}", process::id());
+        let folder = env::temp_dir().join(name);
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            // Left by an earlier process with this id.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {
+                number += 1;
+            }
+            created => return created.map(|()| folder),
+        }
+    }
+}
+
+fn producers(folder: &Path) -> PathBuf {
+    folder.join("producers")
+}
+
+fn consumers(folder: &Path) -> PathBuf {
+    folder.join("consumers")
+}

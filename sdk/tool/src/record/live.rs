@@ -1,0 +1,73 @@
+//! A line on the terminal that says how a recording is going.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use tracezero_consumer::DaemonSession;
+use tracezero_core::protos::TraceStatsDecoder;
+
+use crate::units::{bytes, duration, plural};
+
+/// How often the line changes.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// The line. There is none if the standard error is no terminal.
+#[derive(Debug)]
+pub(super) struct LiveLine {
+    started: Instant,
+    next: Option<Instant>,
+}
+
+impl LiveLine {
+    pub(super) fn start() -> Self {
+        let started = Instant::now();
+        let next = io::stderr().is_terminal().then_some(started + PERIOD);
+        Self { started, next }
+    }
+
+    /// Shows how the recording is going, if it is time.
+    pub(super) fn update(&mut self, session: &mut DaemonSession, processes: usize) {
+        let now = Instant::now();
+        if self.next.is_none_or(|next| now < next) {
+            return;
+        }
+        self.next = Some(now + PERIOD);
+        // If the daemon is busy, or the session has ended, the line stays.
+        if let Some(figures) = session.stats().ok().and_then(|stats| figures(&stats)) {
+            let time = duration(self.started.elapsed().as_nanos() as u64);
+            let processes = plural(processes as u64, "producer");
+            show(&format!("\r\x1b[K{time}, {figures}, {processes}"));
+        }
+    }
+
+    /// Removes the line, until the next update.
+    pub(super) fn clear(&self) {
+        if self.next.is_some() {
+            show("\r\x1b[K");
+        }
+    }
+}
+
+fn show(text: &str) {
+    let mut stderr = io::stderr();
+    // The recording does not depend on the terminal.
+    let _ = stderr.write_all(text.as_bytes());
+    let _ = stderr.flush();
+}
+
+/// Formats the bytes and losses of all buffers.
+fn figures(stats: &[u8]) -> Option<String> {
+    let (mut written, mut chunks, mut lost) = (0, 0, 0);
+    for buffer in TraceStatsDecoder::new(stats).buffer_stats() {
+        let buffer = buffer.ok()?;
+        written += buffer.bytes_written().ok()?.unwrap_or_default();
+        chunks += buffer.chunks_written().ok()?.unwrap_or_default();
+        lost += buffer.chunks_overwritten().ok()?.unwrap_or_default();
+        lost += buffer.chunks_discarded().ok()?.unwrap_or_default();
+        lost += buffer.trace_writer_packet_loss().ok()?.unwrap_or_default();
+    }
+    Some(format!(
+        "{} in {chunks} chunks, {lost} losses",
+        bytes(written)
+    ))
+}

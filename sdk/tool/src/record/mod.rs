@@ -1,0 +1,384 @@
+//! Records a program and all that it starts, or the machine.
+
+mod config; // what is recorded
+mod daemon; // a daemon of this process
+mod live; // how the recording is going
+mod processes; // the processes that a program has started
+mod program; // the program, and signals
+mod report; // what was recorded
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tracezero_consumer::{Consumer, ConsumerError, DaemonSession};
+
+use self::daemon::PrivateDaemon;
+use self::live::LiveLine;
+use self::processes::Processes;
+use self::program::{Program, Signals, State, shell_status};
+use self::report::Contents;
+use crate::Outcome;
+use crate::error::ToolError;
+
+/// How often the command looks whether the program or the session has ended.
+const TICK: Duration = Duration::from_millis(20);
+
+/// How often the command looks which processes there are.
+const LOOK_PERIOD: Duration = Duration::from_millis(100);
+
+/// After so long without a producer, the command says what may be missing.
+const NO_PRODUCER_AFTER: Duration = Duration::from_secs(2);
+
+/// The exit status if the recording has failed.
+const FAILED: u8 = 2;
+
+/// The exit status if nothing was recorded.
+const NOTHING_RECORDED: u8 = 3;
+
+/// The exit status if the program cannot be started, as of a shell: it does not exist, or it is no
+/// executable.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+/// The maximum number of silent processes that are listed.
+const LISTED_FORKS_MAX: usize = 10;
+
+/// Records a program and everything that it starts, or the machine
+///
+/// With a program, a tracing daemon runs inside of this command. The program and all programs that it
+/// starts record for it, if they are built with the feature `system` of tracezero, or with Perfetto's
+/// SDK. They need no other change. The recording ends when the program ends. Without a program, the
+/// command records what runs on the machine, through the daemon that runs already: `tracezero daemon`,
+/// or Perfetto's `traced`. Ctrl-C ends the recording, and the file is whole.
+///
+/// A report on the standard error says what was recorded of each process, and what was lost.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example: tracezero record -o tests.pftrace -- cargo test
+
+Or ten seconds of the machine: tracezero record -t 10s --categories http,db
+
+Exit status: that of the program, or 128 and the number of the signal that has ended it; 126 or 127 if it \
+cannot be started; 3 if nothing was recorded; 2 if the recording has failed.
+
+A process that was forked and has not executed a program records nothing. The report names such \
+processes.")]
+pub(crate) struct Args {
+    /// The trace file; a file of this name is replaced
+    #[arg(short, long, value_name = "FILE", default_value = "recording.pftrace")]
+    output: PathBuf,
+    /// The maximum duration of the recording, such as 500ms, 10s or 2m; a program goes on after it
+    #[arg(short, long, value_name = "TIME", value_parser = parse_time)]
+    time: Option<Duration>,
+    /// The size of the buffer between the programs and the file, such as 512kb, 64mb or 1gb
+    #[arg(long, value_name = "SIZE", default_value = "64mb", value_parser = parse_size_kib)]
+    buffer: u32,
+    /// The categories of events to record, separated by commas; all by default
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    categories: Vec<String>,
+    /// A configuration (TraceConfig) in place of these options, encoded or in protobuf's text format
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["buffer", "categories"])]
+    config: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
+    let signals = Signals::note();
+    match args.program.is_empty() {
+        true => record_machine(args, &signals),
+        false => record_program(args, &signals),
+    }
+}
+
+/// Records through the daemon of the machine, until a signal or the end of the session.
+fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
+    let consumer = Consumer::connect().map_err(ToolError::Consumer)?;
+    let mut session = start(args, consumer)?;
+    let mut live = LiveLine::start();
+    let mut producers = Producers::default();
+    while signals.count() == 0 && !session.has_ended(TICK).map_err(ToolError::Consumer)? {
+        producers.look(&mut session);
+        live.update(&mut session, producers.count());
+    }
+    live.clear();
+    session.stop().map_err(ToolError::Consumer)?;
+    let contents = Contents::of(&args.output)?;
+    print_lines(&contents.lines(&args.output));
+    if contents.has_processes() {
+        return Ok(Outcome::Fine);
+    }
+    print_lines(&[
+        "nothing was recorded: no program with the data sources of the configuration is \
+                   connected to the daemon; `tracezero status` lists those that are"
+            .to_owned(),
+    ]);
+    Ok(Outcome::Status(NOTHING_RECORDED))
+}
+
+/// Records a program by a daemon of this process.
+fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
+    let daemon = PrivateDaemon::start(args.config.is_none()).map_err(ToolError::Daemon)?;
+    let consumer = Consumer::connect_to(&daemon.consumer_address()).map_err(ToolError::Consumer)?;
+    let mut session = start(args, consumer)?;
+    let mut program = match Program::start(&args.program, &daemon) {
+        Ok(program) => program,
+        Err(error) => return cannot_start(args, &error),
+    };
+    let mut watch = Watch::of(program.id());
+    let mut ended = watch.until_end(&mut session, &mut program, signals);
+    if ended.is_ok() {
+        ended = session.stop().map_err(ToolError::Consumer);
+    }
+    watch.producers.look(&mut session);
+    drop(session);
+    drop(daemon);
+    if let Err(error) = &ended {
+        print_lines(&[format!("error: the recording has failed: {error}")]);
+    }
+    let contents = Contents::of(&args.output)?;
+    print_lines(&contents.lines(&args.output));
+    watch.print_silent(&contents);
+    if watch.state == State::Runs {
+        print_lines(&["no longer recorded; waiting for the program to end".to_owned()]);
+        watch.state = program.wait(signals)?;
+    }
+    let status = match watch.state {
+        State::Ended(status) => shell_status(status),
+        State::Runs | State::IsLeft => {
+            print_lines(&["the program goes on, and is not recorded any more".to_owned()]);
+            128 + libc::SIGTERM as u8
+        }
+    };
+    if ended.is_err() {
+        return Ok(Outcome::Status(FAILED));
+    }
+    if status == 0 && !contents.has_processes() {
+        print_lines(&[format!("nothing was recorded: {NO_PRODUCER_REMEDY}")]);
+        return Ok(Outcome::Status(NOTHING_RECORDED));
+    }
+    Ok(Outcome::Status(status))
+}
+
+/// What was seen of a program that is being recorded.
+#[derive(Debug)]
+struct Watch {
+    state: State,
+    processes: Processes,
+    producers: Producers,
+    live: LiveLine,
+}
+
+impl Watch {
+    fn of(program: u32) -> Self {
+        Self {
+            state: State::Runs,
+            processes: Processes::of(program),
+            producers: Producers::default(),
+            live: LiveLine::start(),
+        }
+    }
+
+    /// Waits until the program or the session has ended.
+    fn until_end(
+        &mut self,
+        session: &mut DaemonSession,
+        program: &mut Program,
+        signals: &Signals,
+    ) -> Result<(), ToolError> {
+        let started = Instant::now();
+        let (mut next_look, mut has_hinted) = (started, false);
+        loop {
+            self.state = program.look(signals)?;
+            if self.state != State::Runs {
+                break;
+            }
+            match session.has_ended(TICK) {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err(error) => {
+                    self.live.clear();
+                    return Err(ToolError::Consumer(error));
+                }
+            }
+            if Instant::now() >= next_look {
+                next_look = Instant::now() + LOOK_PERIOD;
+                self.processes.look();
+                self.producers.look(session);
+            }
+            self.live.update(session, self.producers.count());
+            let is_silent = self.producers.count() == 0 && started.elapsed() >= NO_PRODUCER_AFTER;
+            if is_silent && !has_hinted {
+                has_hinted = true;
+                self.live.clear();
+                print_lines(&[format!("no program records yet: {NO_PRODUCER_REMEDY}")]);
+            }
+        }
+        self.live.clear();
+        Ok(())
+    }
+
+    /// Names forked processes that have recorded nothing.
+    fn print_silent(&self, contents: &Contents) {
+        let producers = &self.producers.seen;
+        let has_recorded = |pid| contents.has_process(pid) || producers.contains_key(&pid);
+        let silent: Vec<_> = self.processes.silent_forks(has_recorded).collect();
+        for (pid, process) in silent.iter().take(LISTED_FORKS_MAX) {
+            print_lines(&[format!(
+                "  {pid:>8}  {}: forked by {}, recorded nothing: a fork records once it executes a \
+                 program",
+                process.name, process.parent
+            )]);
+        }
+        if silent.len() > LISTED_FORKS_MAX {
+            let more = silent.len() - LISTED_FORKS_MAX;
+            print_lines(&[format!(
+                "  and {more} more forked processes recorded nothing"
+            )]);
+        }
+    }
+}
+
+/// What to do if a program does not record.
+const NO_PRODUCER_REMEDY: &str = "a program records if it is built with the feature `system` of \
+    tracezero (`tracezero = { version = \"..\", features = [\"system\"] }`) or with Perfetto's SDK, and \
+    once it has reached a trace point";
+
+/// Starts a session that writes the trace file.
+fn start(args: &Args, consumer: Consumer) -> Result<DaemonSession, ToolError> {
+    let config = config::config(args)?;
+    let failed = |source| ToolError::Write {
+        path: args.output.clone(),
+        source,
+    };
+    let file = File::create(&args.output).map_err(failed)?;
+    // The report reads it.
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(ToolError::Usage(format!(
+            "{} is no regular file: name another one with -o",
+            args.output.display()
+        )));
+    }
+    let started = consumer.record_to_file(&config, file);
+    started.map_err(|error| {
+        let _ = fs::remove_file(&args.output);
+        ToolError::Consumer(error)
+    })
+}
+
+/// Says why the program does not start, with the exit status of a shell.
+fn cannot_start(args: &Args, error: &io::Error) -> Result<Outcome, ToolError> {
+    let _ = fs::remove_file(&args.output);
+    let program = args.program[0].display();
+    print_lines(&[format!("error: {program} cannot be started: {error}")]);
+    Ok(Outcome::Status(match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    }))
+}
+
+/// The producers that were connected at some time.
+#[derive(Debug, Default)]
+struct Producers {
+    /// Names by process id.
+    seen: BTreeMap<u32, String>,
+}
+
+impl Producers {
+    /// Looks which producers are connected. Does nothing if the daemon is too busy to say.
+    fn look(&mut self, session: &mut DaemonSession) {
+        let state: Result<_, ConsumerError> = session.daemon_state();
+        for producer in state.into_iter().flat_map(|state| state.producers) {
+            if let Ok(pid) = u32::try_from(producer.pid) {
+                self.seen.insert(pid, producer.name);
+            }
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.seen.len()
+    }
+}
+
+/// Prints to the standard error, since the standard output is the program's.
+fn print_lines(lines: &[String]) {
+    for line in lines {
+        eprintln!("{line}");
+    }
+}
+
+/// Parses a time such as `500ms`, `10s` or `2m`. A number alone is in seconds.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split_unit(text);
+    let unit_s = match unit {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("give a number with ms, s, m or h, such as 10s".to_owned()),
+    };
+    let seconds = number.parse::<f64>().ok().map(|number| number * unit_s);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| format!("{text:?} is no time: give one such as 10s"))
+}
+
+/// Parses a size such as `512kb` or `64mb`, and returns it in KiB.
+fn parse_size_kib(text: &str) -> Result<u32, String> {
+    let lower = text.to_ascii_lowercase();
+    let (number, unit) = split_unit(&lower);
+    let unit_kib: u64 = match unit {
+        "k" | "kb" | "kib" => 1,
+        "m" | "mb" | "mib" => 1 << 10,
+        "g" | "gb" | "gib" => 1 << 20,
+        _ => return Err("give a number with kb, mb or gb, such as 64mb".to_owned()),
+    };
+    let size = number.parse::<u64>().ok();
+    size.and_then(|size| size.checked_mul(unit_kib))
+        .and_then(|kib| u32::try_from(kib).ok())
+        .filter(|kib| *kib > 0)
+        .ok_or_else(|| format!("{text:?} is no size: give one such as 64mb"))
+}
+
+/// Splits a text before its first letter.
+fn split_unit(text: &str) -> (&str, &str) {
+    text.split_at(text.find(char::is_alphabetic).unwrap_or(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_number_and_a_unit() {
+        let times = [
+            ("500ms", 500),
+            ("10s", 10_000),
+            ("1.5", 1500),
+            ("2m", 120_000),
+        ];
+        for (text, milliseconds) in times {
+            assert_eq!(parse_time(text), Ok(Duration::from_millis(milliseconds)));
+        }
+        for text in ["", "s", "0s", "-1s", "10 days", "1e400s", "nans"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_a_number_and_a_unit() {
+        let sizes = [("512kb", 512), ("64MB", 65_536), ("1gib", 1 << 20)];
+        for (text, kib) in sizes {
+            assert_eq!(parse_size_kib(text), Ok(kib));
+        }
+        for text in ["", "mb", "0mb", "64", "5tb", "99999999gb", "-1kb"] {
+            assert!(parse_size_kib(text).is_err(), "{text}");
+        }
+    }
+}

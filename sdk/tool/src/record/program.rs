@@ -1,0 +1,140 @@
+//! The program that is recorded, and the signals that reach this command.
+
+use std::ffi::{OsString, c_int};
+use std::io::{self, IsTerminal as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tracezero_core::process_hooks;
+
+use super::daemon::PrivateDaemon;
+use crate::error::ToolError;
+
+/// How long a program may go on after a signal has asked it to end.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// The number of signals that have asked this command to end.
+static SIGNALS: AtomicU32 = AtomicU32::new(0);
+/// The last of them.
+static LAST_SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn note(signal: c_int) {
+    // Relaxed, here and in `Signals`: the count and the signal are looked at again and again.
+    LAST_SIGNAL.store(signal, Ordering::Relaxed);
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The signals that ask this command to end: SIGINT, SIGTERM and SIGHUP.
+#[derive(Debug)]
+pub(super) struct Signals(());
+
+impl Signals {
+    /// From now on, signals are noted and do not end this process.
+    pub(super) fn note() -> Self {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            process_hooks::handle_default_signal(signal, note);
+        }
+        Self(())
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        SIGNALS.load(Ordering::Relaxed)
+    }
+
+    fn last(&self) -> Option<Signal> {
+        Signal::from_named_raw(LAST_SIGNAL.load(Ordering::Relaxed))
+    }
+}
+
+/// A program that runs.
+#[derive(Debug)]
+pub(super) struct Program {
+    child: Child,
+    /// The number of signals that were passed on.
+    passed_on: u32,
+    /// When the first signal has come.
+    asked_to_end: Option<Instant>,
+}
+
+/// Whether the program goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Runs,
+    Ended(ExitStatus),
+    /// It goes on although it was asked to end.
+    IsLeft,
+}
+
+impl Program {
+    /// Starts a program that records for a daemon, and so do all programs that it starts.
+    pub(super) fn start(command: &[OsString], daemon: &PrivateDaemon) -> io::Result<Self> {
+        let (program, args) = command.split_first().expect("clap asks for one");
+        let child = Command::new(program)
+            .args(args)
+            .envs(daemon.environment())
+            .spawn()?;
+        Ok(Self {
+            child,
+            passed_on: 0,
+            asked_to_end: None,
+        })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Passes signals on, and returns whether the program goes on.
+    pub(super) fn look(&mut self, signals: &Signals) -> Result<State, ToolError> {
+        let ended = self.child.try_wait();
+        if let Some(status) = ended.map_err(|source| ToolError::Program { source })? {
+            return Ok(State::Ended(status));
+        }
+        let count = signals.count();
+        if self.passed_on < count {
+            self.passed_on = count;
+            self.asked_to_end.get_or_insert_with(Instant::now);
+            self.pass_on(signals.last());
+        }
+        let is_late = self
+            .asked_to_end
+            .is_some_and(|asked| asked.elapsed() >= END_LIMIT);
+        // Who asks twice does not want to wait.
+        Ok(match is_late || self.passed_on > 1 {
+            true => State::IsLeft,
+            false => State::Runs,
+        })
+    }
+
+    fn pass_on(&self, signal: Option<Signal>) {
+        // A terminal sends it to the program as well.
+        let is_from_terminal = signal == Some(Signal::INT) && io::stdin().is_terminal();
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let (false, Some(signal), Some(pid)) = (is_from_terminal, signal, pid) {
+            // It may have ended meanwhile.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Waits for the end of the program, which is not recorded any more.
+    pub(super) fn wait(mut self, signals: &Signals) -> Result<State, ToolError> {
+        loop {
+            match self.look(signals)? {
+                State::Runs => std::thread::sleep(super::TICK),
+                state => return Ok(state),
+            }
+        }
+    }
+}
+
+/// Returns the exit status for a shell: that of a program, or 128 and the number of the signal that
+/// has ended it.
+pub(super) fn shell_status(status: ExitStatus) -> u8 {
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}

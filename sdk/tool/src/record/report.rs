@@ -1,0 +1,181 @@
+//! Says what a recording has: events and losses of each process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use protozero::{DecodeError, Decoder, Value};
+use tracezero_core::protos::{TracePacket, TracePacketDecoder};
+
+use crate::error::ToolError;
+use crate::losses::{Losses, SequenceLosses};
+use crate::packets::Packets;
+use crate::units::{bytes, plural};
+
+/// The field of a packet that holds the accounts of sequences.
+const SEQUENCE_ACCOUNTS: u32 = 1990;
+
+/// The maximum number of threads with losses that are listed.
+const LISTED_THREADS_MAX: usize = 20;
+
+/// What a recording has.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    bytes: u64,
+    sequences: BTreeMap<u32, Sequence>,
+    /// The names of processes, by process id.
+    names: BTreeMap<i32, String>,
+    losses: Losses,
+}
+
+/// The packets of a writer, which are those of a thread or of a data source.
+#[derive(Debug, Default)]
+struct Sequence {
+    /// The process; `None` for packets of the daemon itself.
+    pid: Option<i32>,
+    events: u64,
+}
+
+impl Contents {
+    /// Reads a trace.
+    pub(super) fn of(path: &Path) -> Result<Self, ToolError> {
+        let mut contents = Self::default();
+        let mut packets = Packets::open(path)?;
+        loop {
+            let Some(packet) = packets.next()? else {
+                contents.bytes = packets.read_bytes();
+                packets.finish();
+                return Ok(contents);
+            };
+            if let Err(error) = contents.add(packet.bytes) {
+                packets.reject_last(error);
+            }
+        }
+    }
+
+    fn add(&mut self, packet: &[u8]) -> Result<(), DecodeError> {
+        let decoder = TracePacketDecoder::new(packet);
+        let id = decoder.trusted_packet_sequence_id()?.unwrap_or_default();
+        let sequence = self.sequences.entry(id).or_default();
+        sequence.events += u64::from(decoder.track_event()?.is_some());
+        // Some packets of each sequence have it.
+        if let Some(pid) = decoder.trusted_pid()?.filter(|pid| *pid > 0) {
+            sequence.pid = Some(pid);
+        }
+        if let Some(descriptor) = decoder.track_descriptor()?
+            && let Some(process) = descriptor.process()?
+            && let (Some(pid), Some(name)) = (process.pid()?, process.process_name()?)
+        {
+            self.names.insert(pid, name.to_owned());
+        }
+        for field in Decoder::new(packet).fields() {
+            let field = field?;
+            match (field.number, field.value) {
+                (SEQUENCE_ACCOUNTS, Value::Bytes(payload)) => self.losses.set_accounts(payload)?,
+                (TracePacket::TRACE_STATS_FIELD_NUMBER, Value::Bytes(payload)) => {
+                    self.losses.set_stats(payload)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if a process has recorded.
+    pub(super) fn has_process(&self, pid: u32) -> bool {
+        let pid = i32::try_from(pid).ok();
+        pid.is_some() && self.sequences.values().any(|sequence| sequence.pid == pid)
+    }
+
+    /// Returns true if any process has recorded.
+    pub(super) fn has_processes(&self) -> bool {
+        self.sequences
+            .values()
+            .any(|sequence| sequence.pid.is_some())
+    }
+
+    /// Returns the lines of the report.
+    pub(super) fn lines(&self, path: &Path) -> Vec<String> {
+        // Events and sequences of each process.
+        let mut processes: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
+        for sequence in self.sequences.values() {
+            if let Some(pid) = sequence.pid {
+                let (events, sequences) = processes.entry(pid).or_default();
+                *events += sequence.events;
+                *sequences += 1;
+            }
+        }
+        let events = self.sequences.values().map(|sequence| sequence.events);
+        let mut lines = vec![format!(
+            "{} of {}, {}, {} lost: {}",
+            plural(events.sum(), "event"),
+            match processes.len() {
+                1 => "1 process".to_owned(),
+                count => format!("{count} processes"),
+            },
+            bytes(self.bytes),
+            self.losses.packets(),
+            path.display()
+        )];
+        for (pid, (events, sequences)) in processes {
+            let name = self.names.get(&pid).map_or("(no name)", String::as_str);
+            lines.push(format!(
+                "  {pid:>8}  {name}: {}, {}",
+                plural(events, "event"),
+                plural(sequences, "sequence"),
+            ));
+        }
+        self.append_losses(&mut lines);
+        lines
+    }
+
+    fn append_losses(&self, lines: &mut Vec<String>) {
+        let lossy: Vec<(&u32, &SequenceLosses)> = self
+            .losses
+            .lossy()
+            .filter(|(_, losses)| losses.packets_lost() > 0)
+            .collect();
+        for (sequence, losses) in lossy.iter().take(LISTED_THREADS_MAX) {
+            let pid = self
+                .sequences
+                .get(sequence)
+                .and_then(|sequence| sequence.pid);
+            let of_process = pid.map_or_else(String::new, |pid| format!(" of process {pid}"));
+            let counts = losses.packets.iter();
+            let counts: Vec<_> = counts
+                .map(|(cause, count)| format!("{count} {cause}"))
+                .collect();
+            lines.push(format!(
+                "  lost by thread {:?}{of_process}: {}",
+                losses.thread_name,
+                counts.join(", ")
+            ));
+        }
+        if lossy.len() > LISTED_THREADS_MAX {
+            let more = (lossy.len() - LISTED_THREADS_MAX) as u64;
+            lines.push(format!("  and by {}", plural(more, "more thread")));
+        }
+        let causes: BTreeSet<&str> = lossy
+            .iter()
+            .flat_map(|(_, losses)| losses.packets.iter().map(|(cause, _)| *cause))
+            .collect();
+        lines.extend(causes.into_iter().filter_map(remedy).map(str::to_owned));
+    }
+}
+
+/// Returns what to do about a cause of losses.
+fn remedy(cause: &str) -> Option<&'static str> {
+    match cause {
+        "dropped" => Some(
+            "  dropped: a thread has found its shared memory full for a second. Record fewer categories \
+             with --categories, or give the program more with SystemBuilder::shared_memory_hint",
+        ),
+        "overwritten" | "discarded" => Some(
+            "  overwritten or discarded: the buffer was full before the file was written. Give a larger \
+             --buffer, or write to a faster disk",
+        ),
+        "file full" | "not written" => {
+            Some("  file full or not written: the disk is full, or the file reached its limit")
+        }
+        _ => None,
+    }
+}

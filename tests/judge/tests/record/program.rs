@@ -1,0 +1,119 @@
+//! The programs that the command records: this executable, as an ignored test.
+
+#![allow(unsafe_code)] // Forks.
+
+use std::process::{self, Command};
+use std::time::Duration;
+use std::{env, thread};
+
+use support::wait_until;
+use tracezero::{DataSource as _, System, data_source, enabled, instant, span};
+
+/// The environment variable that says what the program does.
+const ROLE: &str = "TRACEZERO_TEST_ROLE";
+
+/// The number of threads of [`spans`], and of spans of each.
+pub const THREADS: usize = 3;
+pub const SPANS: u64 = 10_000;
+
+/// The number of packets of a data source of the program.
+pub const PACKETS: u64 = 1000;
+
+/// The exit status of the role `fails`.
+pub const FAILS_WITH: i32 = 7;
+
+/// A data source that nobody asks for by its name.
+struct Numbers;
+data_source!(Numbers, "com.example.numbers");
+
+/// Returns a command that runs this executable in a role.
+pub fn command(role: &str) -> Command {
+    let mut command = Command::new(env::current_exe().unwrap());
+    let args = ["program::runs", "--exact", "--ignored", "--nocapture"];
+    command.args(args).env(ROLE, role);
+    command
+}
+
+/// The program.
+#[test]
+#[ignore = "started by other tests"]
+fn runs() {
+    match &*env::var(ROLE).unwrap_or_default() {
+        "" => {}
+        "one event" => instant!("test", "one"),
+        "spans" => spans(),
+        "packets" => packets(),
+        "parent" => parent(),
+        "fails" => {
+            instant!("test", "one");
+            process::exit(FAILS_WITH);
+        }
+        "aborts" => {
+            instant!("test", "one");
+            process::abort();
+        }
+        "endless" => {
+            // It ends by itself, also if the test has failed.
+            for _ in 0..10_000 {
+                instant!("test", "one");
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        "silent" => thread::sleep(Duration::from_secs(3)),
+        role => panic!("no role {role:?}"),
+    }
+}
+
+/// Records from the first line on, and ends at once.
+fn spans() {
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let name = format!("worker {number}");
+            let work = || {
+                for index in 0..SPANS {
+                    let _span = span!("test", "work", index, on = "a thread");
+                }
+            };
+            let thread = thread::Builder::new().name(name);
+            thread.spawn_scoped(scope, work).unwrap();
+        }
+    });
+}
+
+/// Writes packets of its own data source, and tells the daemon of it.
+fn packets() {
+    let _system = System::connect().unwrap();
+    for number in 0..PACKETS {
+        Numbers::trace(|context| {
+            let now = context.now_ns();
+            context.packet(|packet| {
+                packet.set_timestamp(now);
+                packet.for_testing(|out| {
+                    out.set_seq_value(number as u32);
+                });
+            });
+        });
+    }
+}
+
+/// Starts two programs, forks once, and records beside them.
+fn parent() {
+    instant!("test", "parent begins");
+    wait_until(|| enabled!("test"));
+    let children = ["spans", "one event"].map(|role| command(role).spawn().unwrap());
+    // SAFETY: this test is the only one of its process. The child takes no lock of other threads: it
+    // sleeps, tries to record, and exits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        instant!("test", "of the fork");
+        thread::sleep(Duration::from_millis(700));
+        // SAFETY: ends the child without the exit handlers of its parent.
+        unsafe { libc::_exit(0) };
+    }
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    // SAFETY: waits for the child above.
+    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    instant!("test", "parent ends");
+}
