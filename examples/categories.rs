@@ -69,7 +69,7 @@ fn serve(requests: u64) {
         if request % 5 == 0 {
             instant!("cache", "miss", key = request);
         }
-        // Skips work that only the trace needs if no session records this category.
+        // If no session records this category, skips work that serves only the trace.
         if enabled!("cache.scan") {
             for entry in 0..3 {
                 instant!("cache.scan", "entry", number = entry);

@@ -83,7 +83,8 @@ fn deadlock(directory: &Path) -> Result<(), Box<dyn Error>> {
         .crash_safe_in(directory)
         .record_in_memory()?;
     let (alice, bob) = (Mutex::new(100), Mutex::new(100));
-    // Both threads have their first lock, and then both have begun to wait.
+    // Both threads and this one meet here twice. At the first meeting, each thread holds its first
+    // lock. At the second, each has begun the span in which it waits for its second lock.
     let meeting = Barrier::new(3);
     let transfer = |from: &Mutex<i32>, to: &Mutex<i32>| {
         let _span = span!("bank", "transfer", amount = 10);

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Location {
-    /// The path of the file, as an include folder leads to it or as the build script gave it.
+    /// The path under which the file was opened. For a file given to `compile`, this is the path
+    /// from the build script. For an imported file, it is the include folder joined with the path
+    /// in the `import` statement. In both cases, `.` components are left out.
     pub file: PathBuf,
     /// The line, starting at 1.
     pub line: u32,

@@ -109,7 +109,7 @@ callgrind::subjects! {
     span: 408, record_span();
     span_3_args: 526, record_span_3_args(v);
     span_large_numbers: 610, record_span_large_numbers(v);
-    // Includes the ends of the chunks that the events fill.
+    // Includes the work at the end of each chunk that the events fill.
     thousand_instants: 229_000, (0..1000).for_each(|_| record_instant());
 }
 

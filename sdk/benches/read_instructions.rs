@@ -33,7 +33,8 @@ impl Unread {
         packet.resize(packet_bytes, 1);
         packet.insert(0, packet_bytes as u8);
         let payload = packet.repeat(PACKETS_PER_CHUNK);
-        // The first packet clears the incremental state that the others need.
+        // The first packet has the flag that starts the incremental state, which all other packets
+        // need.
         let mut first_payload = payload.clone();
         first_payload[5] = 1;
         let buffer = || {

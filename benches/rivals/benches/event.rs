@@ -17,10 +17,12 @@ const TEXT: &str = "sixteen bytes ..";
 
 fn event(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("event");
-    // Long enough to fill a ring once: before that, its memory is new.
+    // The warm-up is long enough to fill a ring once. Until a ring is full, each write goes to
+    // memory that was never used, which costs page faults.
     group.warm_up_time(Duration::from_secs(3));
     group.measurement_time(Duration::from_secs(2));
-    // First, because some SDKs cannot be stopped once they are started.
+    // Disabled trace points are measured first, because some SDKs cannot be stopped once they are
+    // started.
     disabled::<Tracezero>(&mut group);
     disabled::<PerfettoSdk>(&mut group);
     disabled::<PerfettoRecorder>(&mut group);

@@ -27,7 +27,7 @@ impl Kind {
     }
 }
 
-/// The programs that are measured, and those that they are measured with.
+/// The programs that are measured, and those that take part in the measurements.
 #[derive(Debug)]
 pub struct Programs {
     /// A folder with `traced` and `perfetto`.
@@ -82,11 +82,11 @@ impl<'a> Daemon<'a> {
         };
         let sockets = sockets(folder);
         for (_, path) in &sockets {
-            // The last daemon may have left it.
+            // A daemon that ran before may have left its socket here.
             let _ = fs::remove_file(path);
         }
         let running = Running::start(command.envs(sockets.clone()), kind.name())?;
-        // A socket is there before the daemon listens at it.
+        // The file of a socket exists before the daemon listens at the socket.
         let listens = |path: &PathBuf| UnixStream::connect(path).is_ok();
         let is_ready = || sockets.iter().all(|(_, path)| listens(path));
         wait_for(is_ready, kind.name())?;

@@ -83,7 +83,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The program has ended already, unless there was an error.
+        // Kills the program if it still runs, as daemons do. A program that was waited for has
+        // ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

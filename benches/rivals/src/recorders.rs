@@ -29,7 +29,8 @@ impl Recorder {
     pub fn command(&self, programs: &Programs) -> programs::Result<Command> {
         let (threads, spans) = (self.threads.to_string(), self.spans.to_string());
         if self.sdk == Sdk::Cpp {
-            // The library takes the policy from its arguments, not from the configuration.
+            // This program needs the policy as an argument: for track events, the C++ library
+            // ignores the policy in the configuration.
             let program = programs.cpp_producer.as_ref();
             let mut command = Command::new(program.ok_or("the C++ producer is missing")?);
             command.args([&threads, &spans, self.policy.name()]);

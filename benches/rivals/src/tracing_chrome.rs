@@ -27,9 +27,9 @@ pub struct TracingChrome {
 /// A file that discards the bytes and counts them.
 #[derive(Clone, Default)]
 struct File {
-    // The layer's thread writes both, and the recording thread reads them. `flushes` is released by
-    // `flush` and acquired by `time_batch`. The layer's thread has been joined before `bytes` is
-    // read.
+    // The layer's thread changes `bytes` and `flushes`, and the recording thread reads them. The
+    // release in `flush` pairs with the acquire in `time_batch`. `bytes` is read after the layer's
+    // thread has been joined.
     bytes: Arc<AtomicU64>,
     flushes: Arc<AtomicU64>,
 }

@@ -36,7 +36,8 @@ impl<M: Writer> HeapBuffered<M> {
     }
 
     /// Creates an empty message whose first block has `first_block_bytes` bytes (at least 4). Each
-    /// following block is twice as large as the one before, up to 128 KiB.
+    /// following block is twice as large as the one before, up to 128 KiB. If the first block is
+    /// larger than that, all blocks have its size.
     #[must_use]
     pub fn with_first_block(first_block_bytes: usize) -> Self {
         let mut stream = StreamWriter::new(HeapSource::new(first_block_bytes));

@@ -22,8 +22,8 @@ const BLOCK_MAX_BYTES: usize = 128 * 1024;
 
 impl HeapSource {
     /// Creates a source whose first block has `first_block_bytes` bytes (at least 4). Each
-    /// following block is twice as large as the one before, up to 128 KiB. Nothing is allocated
-    /// yet.
+    /// following block is twice as large as the one before, up to 128 KiB. If the first block is
+    /// larger than that, all blocks have its size. Nothing is allocated yet.
     #[must_use]
     pub const fn new(first_block_bytes: usize) -> Self {
         let first_block_bytes = if first_block_bytes < RANGE_MIN_BYTES {

@@ -147,12 +147,12 @@ impl<S: RangeSource> StreamWriter<S> {
         stream
     }
 
-    /// Returns the source of ranges.
+    /// Returns the source that hands out this stream's ranges of memory.
     pub const fn source(&self) -> &S {
         &self.source
     }
 
-    /// Returns the source of ranges, mutably.
+    /// Returns the source that hands out this stream's ranges of memory, mutably.
     ///
     /// # Safety
     ///

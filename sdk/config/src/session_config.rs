@@ -35,7 +35,8 @@ pub struct SessionConfig {
     pub deferred_start: bool,
     /// The time after which the session ends; 0 if only a caller ends it.
     pub duration_ms: u32,
-    /// True if the duration includes time in which the machine is suspended.
+    /// True if data sources count the time in which the machine is suspended toward the session's
+    /// duration. The service itself always counts it.
     pub prefer_suspend_clock_for_duration: bool,
     /// The longest time that data sources have to stop.
     pub data_source_stop_timeout_ms: u32,
@@ -177,7 +178,7 @@ impl SharedMemory {
     }
 }
 
-/// A limit on the number of sessions that run at the same time and name the same semaphore.
+/// A limit on the number of sessions that run at the same time with a semaphore of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SemaphoreLimit {
     /// The name of the semaphore.
@@ -214,7 +215,7 @@ impl Triggers {
 /// A trigger. Producers activate it by its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trigger {
-    /// The name, which is unique in the configuration.
+    /// The name. No other trigger of the configuration has it.
     pub name: String,
     /// A regular expression for the names of producers that can activate the trigger; empty for all
     /// producers.

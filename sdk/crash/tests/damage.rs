@@ -57,7 +57,8 @@ fn no_flipped_byte_makes_a_recovery_fail() {
             damaged[at] ^= 0x55;
             fs::write(&path, &damaged).unwrap();
             match recover(&files) {
-                // At most the packet of the damaged slot is gone, or all of a damaged header.
+                // A damaged slot loses at most its own packet. A damaged header may lose all
+                // packets of its file, and `damages` then names the file.
                 Ok((trace, numbers)) => assert!(
                     numbers.len() + 1 >= PACKETS as usize || !trace.damages.is_empty(),
                     "{file}, byte {at}: {numbers:?}"

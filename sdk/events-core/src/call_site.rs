@@ -103,7 +103,8 @@ impl CallSite {
     pub fn active(&'static self) -> u32 {
         // Relaxed: the events read their recorders by `recorder`, which synchronizes.
         let active = self.active.load(Ordering::Relaxed);
-        // Zero first: most call sites are off, and then this is all that they cost.
+        // Compares with zero first: most call sites are off, and then this comparison is all that
+        // they cost.
         if active == 0 || active & UNREGISTERED == 0 {
             return active;
         }

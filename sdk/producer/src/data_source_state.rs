@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn names_have_1_to_256_bytes() {
-        // A data source has a name for as long as the process runs.
+        // The name of a data source must be `'static`, so its bytes are in a `static`.
         static LONGEST: [u8; 257] = [b'n'; 257];
         let is_accepted = |bytes| {
             let name = std::str::from_utf8(&LONGEST[..bytes]).expect("letters");

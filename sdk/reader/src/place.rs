@@ -6,14 +6,14 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PacketPlace {
-    /// The number of packets before it. Each compressed packet counts; the bundle that holds it
-    /// does not.
+    /// The number of packets before this one. If packets are compressed as a bundle, each of them
+    /// is counted, and the bundle is not.
     pub index: u64,
-    /// The offset in the file of the packet's tag. For a compressed packet, the offset of the tag
-    /// of its bundle.
+    /// The offset of the packet's tag in the file. For a packet in a compressed bundle, the offset
+    /// of the bundle's tag.
     pub offset: u64,
-    /// The offset of the packet's tag among the unpacked bytes of its bundle, for a compressed
-    /// packet.
+    /// The offset of the packet's tag in the unpacked bytes of its bundle; `None` for a packet that
+    /// is not compressed.
     pub unpacked_offset: Option<u32>,
 }
 

@@ -26,7 +26,8 @@ pub struct Recording {
     end: Option<(u64, Kind)>,
 }
 
-/// The end of a recording. Valid once the trace has been read to its end.
+/// Tells how a recording ended: completely, early, or cut off. Read the whole trace first. Until
+/// the reader has read the recording's end mark, the recording counts as [`CutOff`](Self::CutOff).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordingEnd {

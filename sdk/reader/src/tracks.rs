@@ -175,7 +175,7 @@ impl TrackTable {
     ///
     /// # Panics
     ///
-    /// If the id is not of this table.
+    /// If the id is from another table and too large for this one.
     #[must_use]
     #[inline]
     pub fn track(&self, id: TrackId) -> &Track {
@@ -247,7 +247,8 @@ impl TrackTable {
             .map(|id| (id, self.track(id)))
     }
 
-    /// Returns this track if it is a thread's track, or else the thread's track above it.
+    /// Returns this track if it is a thread's track, or else the nearest thread's track above it.
+    /// `None` if there is no thread's track above it.
     ///
     /// # Panics
     ///

@@ -269,7 +269,8 @@ impl PacketFramer {
         if len > PACKET_MAX_BYTES {
             (len, kind) = (0, TakenKind::TooLarge);
         } else {
-            // Once, so that the memory is not copied while it grows.
+            // Reserves the whole length at once, so that the bytes are not copied while the memory
+            // grows.
             self.bytes.reserve(len);
             for slice in packet.slices() {
                 self.bytes.extend_from_slice(slice);

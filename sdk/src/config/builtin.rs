@@ -28,7 +28,8 @@ pub struct BuiltinDataSources {
 }
 
 impl BuiltinDataSources {
-    /// Creates the default choice.
+    /// Chooses the default: the service adds all of its own packets, except events about other
+    /// sessions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

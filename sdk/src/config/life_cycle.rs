@@ -6,7 +6,7 @@ use tracezero_core::protos::owned;
 
 use super::{TraceConfig, TriggerConfig, whole_ms};
 
-/// A limit on the number of sessions that run at once with a semaphore of the same name.
+/// A limit on the number of sessions that run at the same time with a semaphore of the same name.
 ///
 /// ```
 /// use tracezero::{SessionSemaphore, TraceConfig};
@@ -55,7 +55,12 @@ impl TraceConfig {
         self
     }
 
-    /// Counts time in which the machine is suspended as part of the duration.
+    /// Tells data sources to count the time in which the machine is suspended toward the session's
+    /// duration.
+    ///
+    /// The service itself always counts it. But it may notice the end of the duration late, at most
+    /// one [`snapshot_interval`](crate::BuiltinDataSources::snapshot_interval) after the machine
+    /// resumes.
     #[must_use]
     pub fn prefer_suspend_clock_for_duration(mut self) -> Self {
         self.message.prefer_suspend_clock_for_duration = Some(true);
@@ -85,7 +90,7 @@ impl TraceConfig {
         self
     }
 
-    /// Adds a limit on sessions that run at once.
+    /// Adds a limit on the number of sessions that run at the same time with the same semaphore.
     #[must_use]
     pub fn add_session_semaphore(mut self, semaphore: SessionSemaphore) -> Self {
         self.message.session_semaphores.push(semaphore.message);

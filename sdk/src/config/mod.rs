@@ -256,7 +256,8 @@ impl TraceConfig {
         self
     }
 
-    /// Drops packets at once, instead of waiting for a file that lags behind.
+    /// Makes trace writers drop packets at once when a buffer is full because its file lags behind.
+    /// Without this call, they wait first: see [`wait_limit`](Self::wait_limit).
     #[must_use]
     pub fn never_wait(self) -> Self {
         self.wait_limit(Duration::ZERO)

@@ -168,12 +168,18 @@ impl SessionControl {
         }
     }
 
-    /// Replaces the session's producer filters by those of `config`. All other fields of `config`
-    /// are ignored.
+    /// Replaces the producer filters of the session's data sources by those of `config`. Producers
+    /// that match a new filter join the session. Producers that record already stay in it.
+    ///
+    /// Also passes on the fields of each data source that are meant for the data source itself, if
+    /// they have changed. Of the data sources of this process, only `track_event` applies them: it
+    /// changes its categories. All other fields of `config` are ignored.
+    ///
+    /// Does nothing if the session has ended.
     ///
     /// # Errors
     ///
-    /// If the configuration contradicts itself.
+    /// If the configuration is invalid, or this process is a forked child.
     pub fn change_filters(&self, config: TraceConfig) -> Result<(), Error> {
         let recording = Arc::new(config.recording()?);
         self.runtime
@@ -214,10 +220,11 @@ impl SessionControl {
     ///
     /// # Errors
     ///
-    /// If a pattern has a `*` anywhere but at its end. Then nothing changes.
+    /// If a pattern has a `*` anywhere but at its end, or this process is a forked child. Then nothing
+    /// changes.
     pub fn choose_categories(&self, choice: &TrackEventConfig) -> Result<(), Error> {
         let config = choice.to_checked_config()?;
-        let service = self.runtime.service();
+        let service = self.runtime.here()?.service();
         service.change_data_source(self.id, TRACK_EVENT.state().name(), config.into());
         Ok(())
     }

@@ -54,9 +54,11 @@ pub enum Warning {
         known: Vec<String>,
     },
     /// Arguments were larger than [`ARG_MAX_BYTES`](crate::ARG_MAX_BYTES). Only their beginnings
-    /// are in the trace. The count covers this process while the session recorded.
+    /// are in the trace. Also counts values that the layer for `tracing` left out because the
+    /// arguments of a span would have become larger than 64 KiB. The count covers this process
+    /// while the session recorded.
     CutArguments {
-        /// The number of arguments that were cut.
+        /// The number of arguments that were cut or left out.
         count: u64,
     },
     /// Values of counters were outside the range of `i64`, and no float is equal to them. The

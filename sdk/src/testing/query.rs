@@ -207,8 +207,8 @@ impl<'t> Query<'t> {
                 let similar = failure::similar_name(self.trace, self.kind, &self.name);
                 message.push_str(&similar);
             } else if !is_right(marked.len()) && self.conditions.is_empty() {
-                // Events were found, but not the right number of them. The message states that
-                // number, and needs no more.
+                // The query has no conditions that an event could fail: only the number of events
+                // is wrong. The message states that number already.
             } else {
                 self.write_objections(&marked, &mut message);
             }

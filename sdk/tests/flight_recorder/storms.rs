@@ -176,7 +176,7 @@ fn windows_beyond_the_limit_are_refused() {
     };
     assert_eq!(limit, 16);
     assert!(open.iter().all(|it| !it.is_finished()));
-    // All windows end at once, and none is rejected then.
+    // The stop ends all open windows at once, and each is saved.
     let stats = recorder.stop();
     assert_eq!((stats.saved, stats.failed), (16, 1));
     assert!(open.iter().all(|it| it.wait().is_ok()));

@@ -11,7 +11,8 @@ static TOO_DEEP_SPANS: AtomicU64 = AtomicU64::new(0);
 /// The number of values that were altered so far, of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AlteredCounts {
-    /// Arguments that were cut because they were too long.
+    /// Arguments that were cut or left out because they were too long, alone or together with the
+    /// other arguments of their span.
     pub cut_args: u64,
     /// Counter values beyond `i64` that were rounded to the nearest float.
     pub rounded_counters: u64,
@@ -42,7 +43,7 @@ impl AlteredCounts {
     }
 }
 
-/// Counts an argument that was cut.
+/// Counts an argument that was cut or left out.
 #[cold]
 pub fn note_cut_arg() {
     // Relaxed: as in `now`.

@@ -174,7 +174,8 @@ impl Shard {
 
     fn add_later(&mut self, index: usize, begin: Begin) -> Option<()> {
         let entry = self.slices.get_mut(index)?.as_mut()?;
-        // Sessions end while a future waits, and others start.
+        // Removes the begins whose sessions have all ended. Otherwise the list would grow with each
+        // session that starts while the future lives.
         entry.later.retain(|it| it.begun.active_slots() != 0);
         entry.later.push(begin);
         Some(())

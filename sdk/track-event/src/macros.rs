@@ -64,11 +64,13 @@ macro_rules! span {
 /// to the future's own slice.
 ///
 /// The future's track is a child of the track that `track: &track` names. Without `track:`, it is a
-/// child of the track of the future that is being polled when the macro runs.
+/// child of the track of the future that is being polled when the macro runs. If no future is being
+/// polled, it is a child of the process's track.
 ///
-/// The expressions are evaluated when the macro runs, and only if a session records the category.
-/// So the future does not borrow from them. A session that starts later shows the future without
-/// arguments, as a child of the future that polls it.
+/// The expressions are evaluated when the macro runs. So the future does not borrow from them. If
+/// no session records the category when the macro runs, the expressions are not evaluated. A
+/// session that starts later then shows the future without arguments, as a child of the future that
+/// polls it. If the name is an expression, its source text is the name.
 ///
 /// ```
 /// use tracezero::{TraceFuture as _, async_span};

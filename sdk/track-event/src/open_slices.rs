@@ -38,8 +38,8 @@ use crate::slice_list::{Listed, ListingSession, Visit};
 
 /// The number of slices of a thread that need no heap.
 const SHALLOW: usize = 32;
-/// The maximum number of spans that can be open on a thread's track at once. Spans inside of these
-/// are not recorded; the report counts them: `Warning::TooDeepSpans`.
+/// The maximum number of spans that can be open on a thread's track at once. A span that begins
+/// while so many are open is not recorded. The report counts these spans: `Warning::TooDeepSpans`.
 pub const OPEN_SPANS_MAX: usize = 1 << 16;
 
 thread_local! {

@@ -252,7 +252,8 @@ mod tests {
         let mut memory = [0; 256];
         let mut stream = FixedSource::stream(&mut memory);
         let len = stream.append_delimited_by(|value| arg.put(value));
-        // With one of the longest texts, the eight bytes before it leave too little room.
+        // The annotations of the longest texts do not fit: with tag, length and name, they have
+        // more than the 127 bytes of a `CompactValue`.
         if let Some(len) = len {
             drop(stream);
             assert_eq!(memory[1..=len], appended);

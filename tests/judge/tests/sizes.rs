@@ -143,7 +143,7 @@ fn arguments_take_the_same_bytes_wherever_their_event_stands() {
     // Tag and length, type, category and name: 8. A number: 6. A text: its length and 6.
     assert_eq!(Vec::from_iter(sizes.keys().copied()), [8 + 6 + 22]);
     let count = sizes[&(8 + 6 + 22)];
-    // All events except those that define names: the first one, and one in each further part of the
-    // ring.
+    // Counts the begin events that define no names. The first begin event defines them, and so does
+    // one in each further part (1/128) of the ring, because each part must be readable by itself.
     assert!(count >= SPANS - 10, "{count}");
 }

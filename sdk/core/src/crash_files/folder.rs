@@ -58,7 +58,8 @@ impl ProcessFolder {
         let nonce = random_nonce();
         let pid = std::process::id();
         let name = format!("{}-{pid}-{nonce:016x}", plain_name(process_name));
-        // `leftovers` looks at folders with the suffix alone, so the folder gets it last.
+        // `leftovers` looks only at folders whose names end with `FOLDER_SUFFIX`. So the folder is
+        // made under another name, and is renamed when all of its files exist.
         let making = directory.join(format!("{name}.making"));
         let name = name + FOLDER_SUFFIX;
         let path = directory.join(&name);

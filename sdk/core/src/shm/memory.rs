@@ -445,7 +445,9 @@ impl ProducerMemory {
             return None;
         }
         // SAFETY: the chunk has just turned from Free to BeingWritten in a page of this layout, and
-        // this is its only handle (M2): in memory of another process, by `hold`.
+        // this is its only handle (M2). If another process has made the memory, that process may
+        // break M2. So `hold` has checked that no other chunk which this process is writing
+        // overlaps this one.
         Some(unsafe { WritableChunk::new(Arc::clone(&self.mapping), place, extent, header) })
     }
 

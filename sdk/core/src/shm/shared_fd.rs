@@ -114,7 +114,8 @@ impl std::fmt::Display for SharedFdError {
 impl std::error::Error for SharedFdError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            // `Display` prints the text of the source.
+            // `Display` already prints the text of the wrapped error, so the source is the error
+            // behind that one.
             Self::Io(error) | Self::NoSeals(error) => error.source(),
             Self::Geometry(error) | Self::Map(error) => error.source(),
             Self::Unsealed { .. } | Self::FileSystem { .. } | Self::NoFile => None,
@@ -153,7 +154,8 @@ impl SharedFd {
     /// If the descriptor is not that of a file, or Perfetto's ABI does not allow the sizes.
     pub fn attach(fd: OwnedFd, page_size_bytes: usize) -> Result<Self, SharedFdError> {
         let file = File::from(fd);
-        // Before the size: a size that is read without the seals may change.
+        // Reads the seals before the size: a size that is read before the memory is sealed may
+        // still change.
         let seals = rustix::fs::fcntl_get_seals(&file).unwrap_or(SealFlags::empty());
         Self::of_file(file, page_size_bytes, seals)
     }
@@ -173,16 +175,17 @@ impl SharedFd {
         received: ReceivedFile,
         page_size_bytes: usize,
     ) -> Result<Self, SharedFdError> {
-        // No request to a file of another kind: its file system may never answer.
+        // Refuses a file that is not memory before it sends a request to the file's file system,
+        // which may never answer.
         let file = File::from(received.into_memory().map_err(SharedFdError::NoSeals)?);
-        // Before the size, as in `attach`.
+        // Reads the seals before the size, as `attach` does.
         let seals = rustix::fs::fcntl_get_seals(&file)?;
         if !seals.contains(SEALS) {
             return Err(SharedFdError::Unsealed {
                 missing: names(SEALS.difference(seals)),
             });
         }
-        // Such a number has 32 bits, although its type may have more.
+        // The magic number of a file system has 32 bits, although its type may have more.
         check_file_system(rustix::fs::fstatfs(&file)?.f_type as u32)?;
         Self::of_file(file, page_size_bytes, seals)
     }
@@ -428,7 +431,7 @@ mod tests {
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         let on_disk = File::open(manifest).unwrap();
         let error = SharedFd::adopt(received(on_disk.into()), 4096).unwrap_err();
-        // The second if the source is on tmpfs.
+        // The second error comes if the repository is on tmpfs.
         let is_expected = matches!(error, SharedFdError::NoSeals(_))
             || matches!(&error, SharedFdError::Unsealed { missing } if missing == "F_SEAL_SHRINK, F_SEAL_GROW");
         assert!(is_expected, "{error}");

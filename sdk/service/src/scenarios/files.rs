@@ -389,7 +389,8 @@ fn statistics_do_not_wait_for_a_disk() {
     let (answer, answered) = mpsc::channel();
     thread::spawn(move || {
         wait_until(|| service.read_counts(id).packets > 0);
-        // The thread is about to write, or writes.
+        // The thread `writing` has read packets. So it is about to write them, or waits because the
+        // pipe is full. These two calls must not wait for it.
         answer.send(service.stats(id).is_some()).unwrap();
         answer.send(service.file_size(id).0 == 0).unwrap();
     });

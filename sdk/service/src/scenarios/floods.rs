@@ -99,7 +99,7 @@ fn descriptors_of_a_user_beyond_64_mib_are_refused() {
     const PRODUCERS: usize = 24;
     let world = World::new();
     let producers: Vec<_> = (0..PRODUCERS).map(|_| world.producer_of("p", 7)).collect();
-    // Three of them, and what surrounds them, fit into the 4 MiB of a producer.
+    // A producer may have 4 MiB of descriptors: three with such a schema fit.
     let offers = producers.iter().flat_map(|producer| {
         (0..3)
             .map(|number| (producer.endpoint).register_data_source(described(number, SCHEMA_BYTES)))
@@ -127,7 +127,8 @@ fn descriptors_beyond_the_limit_are_refused() {
     let producer = world.producer("p");
     let endpoint = &producer.endpoint;
     let register = |number| endpoint.register_data_source(described(number, SCHEMA_BYTES));
-    // Names and descriptors take a little, too.
+    // One less than the limit divided by the size of a schema: names and descriptors need room,
+    // too.
     let fitting = DESCRIPTORS_MAX_BYTES / SCHEMA_BYTES - 1;
     for _ in 0..2 {
         assert!((0..fitting).all(|number| register(number).is_ok()));
@@ -154,7 +155,7 @@ fn descriptors_beyond_the_limit_are_refused() {
     };
     let too_many = DESCRIPTORS_MAX_BYTES / 100;
     assert!(is_too_many(&update(too_many)));
-    // Each update replaces the one before.
+    // Each update replaces the one before, so repeated updates take no more room than one.
     assert!((0..10).all(|_| update(too_many / 4).is_ok()));
 }
 
@@ -245,7 +246,8 @@ fn schemas_of_data_sources_that_are_gone_are_limited() {
     let stats = session.stats();
     assert_eq!(stats.data_sources_seen, SCHEMAS_MAX);
     assert_eq!(stats.instances_refused, flood as u64 - SCHEMAS_MAX);
-    // A data source whose schema is known is set up, and one without a schema.
+    // A data source is still set up if the session knows its schema already, or if it has no
+    // schema.
     producer.register_with(described(0, SCHEMA_BYTES));
     producer.register("ds");
     assert_eq!(session.stats().data_sources_seen, SCHEMAS_MAX + 2);
@@ -270,7 +272,7 @@ fn a_session_has_a_limited_number_of_instances() {
     assert!(lines[0].contains(": 1 instances not set up"), "{lines:?}");
     let summary = |world: &World| world.service.service_state(0).sessions[0].instance_count;
     assert_eq!(summary(&world), INSTANCES_MAX);
-    // When some are gone, there is room for others.
+    // Data sources that are unregistered make room for others.
     (0..DATA_SOURCES_MAX).for_each(|_| producers[0].endpoint.unregister_data_source("ds"));
     assert_eq!(summary(&world), INSTANCES_MAX - DATA_SOURCES_MAX);
     (0..=DATA_SOURCES_MAX).for_each(|number| {
@@ -355,7 +357,8 @@ fn log_has_one_line_for_each_limit_of_a_producer_and_minute() {
     assert!(world.log().is_empty());
     world.advance_ms(1000);
     flood();
-    // A hundred triggers in each second are not ignored.
+    // Each flood activates 1000 triggers, of which 100 are not ignored. The lines count the rest of
+    // the first flood, the second one, and the first refusal of the third.
     let next = [
         line(2000, "data sources refused"),
         line(1800, "triggers ignored"),

@@ -376,7 +376,8 @@ fn triggers_are_limited_for_each_producer_and_session() {
     assert_eq!(flood(&|| hit(&vec![name.as_str(); 65])), (64, 1));
     // A session keeps 64 until they are read.
     assert_eq!(flood(&|| (0..70).for_each(|_| hit(&[&name]))), (64, 6));
-    // Calls count even if nothing waits for their triggers.
+    // Each call counts toward the producer's limit of 100 calls per second, even if no session
+    // waits for its triggers.
     let call = |producer: &TestProducer, calls| {
         (0..calls).for_each(|_| producer.endpoint.activate_triggers(&["other"]));
     };

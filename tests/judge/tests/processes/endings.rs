@@ -181,12 +181,12 @@ fn program() {
     match mode.as_str() {
         "abort" | "kill" => {
             trace_until(|number| number > EVENTS);
-            // Longer than a write period.
+            // Waits longer than a write period, so that all events so far are in the file.
             thread::sleep(Duration::from_millis(500));
             trace_event(EVENTS + 1);
         }
         _ if mode.starts_with("full") || mode.starts_with("closed pipe") => {
-            // The reader of the pipe reads the begin only.
+            // In the modes with a pipe, closes its reading end, so that further writes fail.
             drop(reader.take());
             call_until(
                 |number| trace_large_event(number, LARGE_EVENT_BYTES),

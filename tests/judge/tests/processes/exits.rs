@@ -170,7 +170,8 @@ fn file_of_a_killed_process_is_a_readable_trace() {
 
     let trace = fs::read(&path).unwrap();
     let whole = &trace[..whole_packets_bytes(&trace)];
-    // The file is written in batches of whole packets, so at most the last packet is cut off.
+    // The kill may have interrupted a write. Then only the last packet is incomplete, which has
+    // less than 4 KiB.
     assert!(trace.len() - whole.len() < 4096);
     let verdict = judged(
         whole,

@@ -38,7 +38,7 @@ fn interrupted(mode: &str, signal: Signal, after: Duration) -> (EndedProgram, u6
     let path = scratch(&name);
     let _ = fs::remove_file(&path);
     let running = RunningProgram::start("signals::program", mode, &path);
-    // The moment must not make a difference.
+    // Whenever the signal comes, the outcome must be the same.
     thread::sleep(after);
     if after > BEFORE_FIRST_EVENT {
         wait_until(|| running.traced() > 0);
@@ -251,14 +251,15 @@ fn program() {
         _ => {}
     }
     say_started();
-    // An ignored signal is never noted, so the program ends by itself.
+    // In the mode `ignored`, no handler sets `IS_NOTED`, so the program ends after 300 ms.
     let started = Instant::now();
     let is_over = |_| {
         let is_ignored = mode == "ignored" && started.elapsed() > Duration::from_millis(300);
         is_ignored || IS_NOTED.load(Ordering::Relaxed)
     };
     trace_until(is_over);
-    // A graceful shutdown takes longer than the SDK's own handling of a signal.
+    // Stands for an application's graceful shutdown, which takes longer than the SDK's own handling
+    // of a signal.
     thread::sleep(Duration::from_millis(200));
     drop(others);
     assert_eq!(session.finish().unwrap().losses.total(), 0);

@@ -66,7 +66,7 @@ fn a_command_in_the_background_records_until_its_signal() {
     };
     let args = ["--txt", "-c", "-", "-o", "trace", "--background-wait"];
     let said = perfetto_ends(&machine, &args, EVERYTHING, 0);
-    // All data sources have started.
+    // With `--background-wait`, the command returns only when all data sources have started.
     assert!(machine.query().contains("(started: 1)"));
     program.wait_for(RECORDING);
     let pid = String::from_utf8(said).unwrap().trim().parse().unwrap();
@@ -94,7 +94,8 @@ fn a_detached_session_is_attached_and_stopped() {
     perfetto_ends(&machine, &["--is_detached=key"], "", 2);
 }
 
-/// Returns the words of the line of a table that `perfetto --query` prints, by the last word.
+/// Returns the words of the last line of `query` that ends with `last`. `query` is the output of
+/// `perfetto --query`.
 fn line_of(query: &str, last: &str) -> Vec<String> {
     let lines = query.lines().filter(|line| line.trim_end().ends_with(last));
     let mut words = lines.map(|line| line.split_whitespace().map(str::to_owned).collect());

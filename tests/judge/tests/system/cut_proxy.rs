@@ -63,7 +63,8 @@ impl CutProxy {
             ..State::default()
         });
         let of_thread = Arc::clone(&state);
-        // The thread serves one connection at a time, until the test process ends.
+        // The thread serves one connection at a time. It ends with the test process, or when the
+        // daemon takes no connection.
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();

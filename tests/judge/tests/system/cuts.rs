@@ -92,7 +92,8 @@ fn a_program_survives_a_cut_after_any_frame() {
         .collect();
     let mut all = first_session(&machine, &cuts);
     for one in all.iter().filter(|one| one.cut.is_some()) {
-        // A connection with fewer frames is cut after its last one.
+        // Some cuts are due after more frames than the connection has had. The proxy makes them
+        // now, after the last frame.
         one.proxy.cut_now();
         wait_until(|| one.proxy.has_cut());
     }

@@ -111,7 +111,9 @@ impl Machine {
         if Daemon::of_this_run() == Daemon::Ours {
             return None;
         }
-        // Nobody else takes the port in the meantime: the system gives others first.
+        // The port is free again when the listener is dropped, so that the daemon can take it.
+        // Another process could take it first, but that is unlikely: the kernel chooses among
+        // thousands of ports.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         drop(listener);
@@ -140,7 +142,8 @@ impl Machine {
             not_run("the rights of root, to start a daemon of another user");
             return None;
         }
-        // A checkout in a private folder is no fault of the machine, so this does not fail with `CI`.
+        // The other user cannot start the program if the repository is in a private folder. This is
+        // no fault of the machine, so the test does not fail, not even if `CI` is set.
         let kind = Daemon::of_this_run();
         let mut version = kind.command(&programs);
         let version = version.arg("--help").uid(uid).output();
@@ -209,23 +212,24 @@ impl Machine {
         self.possessions().check_level(before, more_kib);
     }
 
-    /// Returns true if the daemon has so many sessions.
+    /// Returns true if the daemon has `count` sessions.
     pub fn has_sessions(&self, count: usize) -> bool {
         self.query()
             .contains(&format!("Tracing sessions: {count} "))
     }
 
-    /// Waits until the daemon knows a data source of so many producers.
+    /// Waits until `count` producers have registered `track_event` with the daemon.
     #[track_caller]
     pub fn wait_for_producers(&self, count: usize) {
         let is_source = |line: &&str| line.starts_with("track_event");
         wait_until(|| self.query().lines().filter(is_source).count() == count);
     }
 
-    /// Waits until the daemon has a session in a state.
+    /// Waits until the daemon has a session in this state.
     #[track_caller]
     pub fn wait_for_session(&self, state: &str) {
-        // The head of the table has the word `STARTED`, too. The count of buffers is in parentheses.
+        // The head of the table is skipped below, because it contains the word `STARTED`, too. The
+        // line of a session has its number of buffers in parentheses.
         let is_in_state = |line: &str| line.contains(&format!(" {state} ")) && line.contains(" (");
         wait_until(|| {
             let query = self.query();
@@ -394,7 +398,8 @@ impl Recording {
         fs::read(path).unwrap()
     }
 
-    /// Returns true if the command has written such a line to its standard error.
+    /// Returns true if the command has written a line to its standard error for which `is_meant`
+    /// returns true.
     pub fn said(&self, is_meant: impl Fn(&str) -> bool) -> bool {
         let log = fs::read_to_string(&self.log).unwrap();
         log.lines().any(is_meant)

@@ -43,7 +43,8 @@ fn tests_pass_with_our_daemon() {
         return;
     }
     let mut tests = tests();
-    // One at a time: the others run meanwhile.
+    // The child process runs one test at a time, because this process runs its own tests at the
+    // same time.
     tests.env(DAEMON, "tracezero").arg("--test-threads=1");
     for name in LEFT_OUT {
         tests.args(["--skip", name]);

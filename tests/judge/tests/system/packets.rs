@@ -102,7 +102,8 @@ fn check_payloads(page_kib: u32) {
             (it.trusted_packet_sequence_id(), process)
         })
         .collect();
-    // The numbers of the packets of each sequence, of which each program has two.
+    // The numbers in the packets of each sequence. Each program has two sequences, because it
+    // writes to two buffers.
     let mut sequences: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
     for (packet, event) in test_packets(&verdict) {
         let sequence_id = packet.trusted_packet_sequence_id();

@@ -27,7 +27,7 @@ pub const KIND: &str = "TRACEZERO_TEST_PRODUCER";
 
 /// The kind of a program that connects to a daemon of another user.
 pub const UNTRUSTING: &str = "untrusting";
-/// The user.
+/// The user of that daemon.
 pub const STRANGER: u32 = 65_534;
 
 /// The environment variable with the name of the producer.
@@ -55,15 +55,15 @@ pub const INSTANTS: u64 = 100;
 
 type Work = fn(&System);
 
-/// The number of threads that live for a moment.
+/// The number of threads that [`threads_of_five_events`] starts.
 pub const SHORT_LIVES: u64 = 10_000;
-/// The number of events of each of them.
+/// The number of events that each of these threads records.
 pub const EVENTS_OF_A_LIFE: u64 = 5;
 
 /// The number of events of a program that laps its ring.
 pub const MANY_EVENTS: u64 = 1_000_000;
 
-/// A program does what the function of this name says.
+/// The kinds of programs, each with the function that such a program calls.
 const KINDS: &[(&str, Work)] = &[
     ("spans", three_threads_with_spans),
     ("sleepers", threads_that_sleep),
@@ -329,13 +329,15 @@ fn trusts_at_the_second_attempt() {
     ticks_while_enabled();
 }
 
-/// Says [`RECORDING`] when a session has the first tick, and [`IDLE`] when no session records it.
+/// Emits a tick every millisecond. Says [`RECORDING`] at the first tick that a session records, and
+/// [`IDLE`] at the first one after it that no session records.
 fn ticks_for_ever(_: &System) {
     let mut is_recorded = false;
     for index in 0_u64.. {
         let was_recorded = is_recorded;
         is_recorded = false;
-        // Evaluated if a session records this call site. `enabled!` may know of a session earlier.
+        // The block is evaluated only if a session records this call site. `enabled!` has a switch
+        // of its own, which a session may turn on earlier.
         instant!(
             "test",
             "tick",
@@ -379,7 +381,8 @@ fn at_full_speed(system: &System) {
             longest = longest.max(start.elapsed());
             count += 1;
         }
-        // The last event is not dropped, so that a packet with a mark comes after each loss.
+        // Records events until one is not dropped. The packet of that event reports the losses
+        // before it, so every loss is reported.
         let is_recorded = |count: u64| {
             let before = system.stats().packets.packets_dropped;
             instant!("test", "fast", count);

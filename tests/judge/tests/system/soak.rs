@@ -135,7 +135,7 @@ impl Soak {
         let drops = random.choice(["", "buffer_exhausted_policy: BUFFER_EXHAUSTED_DROP"]);
         let has_duration = random.bool();
         let is_of_sdk = random.u8(..4) == 0;
-        // A program of the SDK has its path as its name.
+        // Perfetto's SDK names a producer after the path of its program.
         let recorded = match is_of_sdk {
             true => r#"producer_name_regex_filter: ".*/sdk_producer""#,
             false => r#"producer_name_filter: "program""#,
@@ -188,7 +188,8 @@ impl Soak {
 
     fn end_session(&mut self) {
         if let Some(session) = self.a_session() {
-            // Before, the command handles no signals.
+            // The command handles signals only after it has connected. Before, the signal would
+            // kill it.
             wait_until(|| session.recording.said(|line| line.contains("Connected")));
             let trace = match session.has_duration {
                 true => session.recording.wait(),
@@ -207,7 +208,8 @@ impl Soak {
             }
             Some(session) => {
                 session.recording.kill();
-                // Else it would count among the sessions that a user may have.
+                // Waits until the daemon has removed the session. Until then, the session counts
+                // toward the number of sessions that a user may have.
                 wait_until(|| !self.machine.query().contains(&session.name));
                 self.counts.kills += 1;
             }
@@ -247,7 +249,8 @@ impl Soak {
     fn check(&mut self, session: &str, is_of_sdk: bool, trace: &[u8]) {
         let kept = kept();
         fs::write(&kept, trace).unwrap();
-        // The SDK begins in the middle of spans.
+        // Traces of Perfetto's SDK are not judged: a recording may begin in the middle of a span,
+        // so an end may have no begin.
         if !is_of_sdk {
             let options = Options {
                 allow_open_spans: true,
@@ -260,7 +263,8 @@ impl Soak {
                 panic!("{session} in {kept:?}: {problems:#?}");
             }
         }
-        // A file that is full lacks the accounts of its end.
+        // If the file reached its maximum size, it lacks the accounts that are written at the end
+        // of a session.
         if trace.len() > FILE_MAX_BYTES - FILE_MAX_BYTES / 8 {
             return;
         }
@@ -308,7 +312,8 @@ impl Soak {
     }
 }
 
-/// Returns the place of the last trace, for whoever looks for what is wrong with it.
+/// Returns the path at which the last trace is kept, so that a person can look into it after a
+/// failure.
 fn kept() -> PathBuf {
     let name = format!("daemon-soak-{}.pftrace", process::id());
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
@@ -316,7 +321,7 @@ fn kept() -> PathBuf {
 
 #[test]
 fn a_daemon_serves_whatever_comes_and_goes() {
-    // `traced` tells no accounts.
+    // Only traces of our daemon contain the accounts that `check` needs.
     if Daemon::of_this_run() == Daemon::Traced {
         return;
     }

@@ -1,4 +1,4 @@
-//! Many producers, and nobody writes.
+//! The cost of many producers that write nothing.
 
 use std::env;
 use std::io;
@@ -74,7 +74,8 @@ pub fn table(runs: usize, programs: &Programs, scratch: &Path) -> Result<()> {
 
 fn measure(kind: Kind, has_session: bool, programs: &Programs, scratch: &Path) -> Result<Taken> {
     let daemon = Daemon::start(kind, programs, scratch)?;
-    // The trace buffer is there before and after.
+    // The session begins before the first measurement of memory, so that its trace buffer is part
+    // of both measurements.
     let session = has_session.then(|| daemon.session(CONFIG)).transpose()?;
     thread::sleep(SETTLES);
     let before = Memory::of(daemon.id())?;
@@ -101,7 +102,7 @@ fn measure(kind: Kind, has_session: bool, programs: &Programs, scratch: &Path) -
     })
 }
 
-/// Connects all producers, and keeps them until a line comes.
+/// Connects all producers, and keeps them connected until a line comes on the standard input.
 pub fn connect(producers: usize, expects_session: bool) -> Result<()> {
     let mut producers = (0..producers)
         .map(|_| RawProducer::connect(DATA_SOURCE))

@@ -13,7 +13,7 @@ use crate::raw_producer::RawProducer;
 use crate::{Result, median, us};
 
 const COMMITS: usize = 10_000;
-/// A producer that records for longer than this takes.
+/// A program that records at full speed for longer than the measurement takes.
 const FLOOD: Recorder = Recorder {
     sdk: Sdk::Tracezero,
     policy: Policy::Wait,

@@ -112,7 +112,7 @@ track_event_categories! {
         ("bench", "What is measured", []),
     }
 }
-// The event macros expect the categories under this name.
+// The event macros of the binding look for the categories under this name.
 use categories as perfetto_te_ns;
 
 /// The official binding, with a ring of 1 MiB as in its examples.
