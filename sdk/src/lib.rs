@@ -106,7 +106,10 @@ pub use report::{BufferMemory, Losses, Report, Warning};
 pub use system::{System, SystemBuilder, SystemState, SystemStats};
 #[cfg(feature = "system")]
 #[doc(inline)]
-pub use tracezero_client::AddressError;
+pub use tracezero_consumer::{
+    Address, AddressError, Capabilities, Consumer, ConsumerError, DaemonProducer, DaemonSession,
+    DaemonSessionState, DaemonState, OfferedDataSource, SessionEvent, SessionToClone,
+};
 #[doc(inline)]
 pub use tracezero_core::clock::{Clock, TscError};
 #[doc(inline)]

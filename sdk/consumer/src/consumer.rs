@@ -1,9 +1,12 @@
 //! A connection without a session.
 
 use std::fs::File;
+use std::io;
 
 use tracezero_ipc::address::Address;
-use tracezero_ipc::consumer_port::replies::{decode_attached, decode_capabilities, decode_cloned};
+use tracezero_ipc::consumer_port::replies::{
+    Cloned, decode_attached, decode_capabilities, decode_cloned,
+};
 use tracezero_ipc::consumer_port::requests::{self, BEST_FOR_BUGREPORT, CloneSource, Request};
 use tracezero_ipc::consumer_port::service_state::decode_service_state;
 
@@ -37,6 +40,7 @@ use crate::port::{ANSWER_LIMIT, Port};
 /// let mut trace = Vec::new();
 /// session.read(&mut trace)?;
 /// assert!(!trace.is_empty());
+/// # drop(session);
 /// # stopper.stop();
 /// # thread.join().unwrap()?;
 /// # std::fs::remove_dir_all(&folder)?;
@@ -110,7 +114,9 @@ impl Consumer {
     /// Starts a session whose trace the daemon writes into a file while it records. The configuration
     /// must have `write_into_file`, and no `output_path`.
     ///
-    /// The file is complete when the session has [ended](DaemonSession::has_ended).
+    /// The file is complete when the session has [ended](DaemonSession::has_ended). A clone of the
+    /// session begins with what is in the file, so open the file for reading, too, if the session is to
+    /// be cloned.
     ///
     /// # Errors
     ///
@@ -132,7 +138,8 @@ impl Consumer {
         DaemonSession::attached(self.port)
     }
 
-    /// Makes a snapshot of a session, which goes on. The snapshot is a session that has ended.
+    /// Makes a snapshot of a session, which goes on. The snapshot is a session that has ended, whose
+    /// trace can be read.
     ///
     /// # Errors
     ///
@@ -140,30 +147,39 @@ impl Consumer {
     /// it writes into a file: then use [`clone_to_file`](Self::clone_to_file). Otherwise those of a
     /// failing connection.
     pub fn clone_session(
-        self,
+        mut self,
         session: SessionToClone<'_>,
     ) -> Result<DaemonSession, ConsumerError> {
-        self.clone_with(session, None)
+        self.request_clone(session, None)?;
+        Ok(DaemonSession::cloned(self.port))
     }
 
-    /// Makes a snapshot of a session that writes into a file, and writes it into another file.
+    /// Makes a snapshot of a session, which goes on, and writes it into a file. The session may write
+    /// into a file itself.
     ///
     /// # Errors
     ///
-    /// As [`clone_session`](Self::clone_session), or if the daemon cannot write the file.
+    /// [`ConsumerError::Refused`] if there is no such session, if it belongs to another user, or if
+    /// the daemon cannot write the file. [`ConsumerError::Output`] if this process cannot. Otherwise
+    /// those of a failing connection.
     pub fn clone_to_file(
-        self,
-        session: SessionToClone<'_>,
-        file: File,
-    ) -> Result<DaemonSession, ConsumerError> {
-        self.clone_with(session, Some(file))
-    }
-
-    fn clone_with(
         mut self,
         session: SessionToClone<'_>,
+        file: File,
+    ) -> Result<(), ConsumerError> {
+        let of_daemon = file.try_clone().map_err(ConsumerError::Output)?;
+        let cloned = self.request_clone(session, Some(of_daemon))?;
+        if !cloned.was_written_into_file {
+            DaemonSession::cloned(self.port).read(io::BufWriter::new(file))?;
+        }
+        Ok(())
+    }
+
+    fn request_clone(
+        &mut self,
+        session: SessionToClone<'_>,
         file: Option<File>,
-    ) -> Result<DaemonSession, ConsumerError> {
+    ) -> Result<Cloned, ConsumerError> {
         let request = Request::CloneSession(requests::CloneSession {
             source: match session {
                 SessionToClone::Id(id) => CloneSource::Id(id),
@@ -180,8 +196,7 @@ impl Consumer {
             decode_cloned(&reply).map_err(|error| ConsumerError::malformed(asked.method, error))?;
         cloned.map_err(|reason| ConsumerError::Refused {
             reason: reason.to_owned(),
-        })?;
-        Ok(DaemonSession::cloned(self.port))
+        })
     }
 
     /// Asks which producers, data sources and sessions the daemon has.

@@ -25,6 +25,13 @@ const PACKET_TAG: u8 = 0x0a;
 /// to stop, and then the file is written.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
+/// The event that each session observes.
+const ALL_STARTED: ObservedEvents = ObservedEvents {
+    instances: false,
+    all_started: true,
+    clone_triggers: false,
+};
+
 /// A session of a tracing daemon.
 ///
 /// Dropping it closes the connection: the daemon then ends the session and frees its buffers. To let it
@@ -51,6 +58,8 @@ pub struct DaemonSession {
     /// The request whose reply says that the session has ended; `None` for clones, and after that reply.
     end: Option<Asked>,
     observation: Option<Asked>,
+    /// True if all kinds of events are observed, and not only that all data sources have started.
+    observes_all: bool,
     events: VecDeque<SessionEvent>,
     has_started: bool,
 }
@@ -66,11 +75,17 @@ impl DaemonSession {
             config,
             attaches_notification_only: false,
         };
+        // First, because `traced` tells only once that all data sources have started.
+        let observation = port.ask(&Request::ObserveEvents(ALL_STARTED), None)?;
         let end = port.ask(&request, file)?;
         let mut session = Self::new(port, Some(end));
-        // Its reply comes at the end. So the reply to another request, which the daemon handles behind
-        // this one, shows that the daemon has not refused.
-        session.port.call(&Request::QueryCapabilities)?;
+        session.observation = Some(observation);
+        // The reply comes at the end. So replies to other requests, which the daemon handles behind this
+        // one, show that the daemon has not refused. `traced` refuses a little later than it handles the
+        // request, but before it handles one that comes after the next reply.
+        for _ in 0..2 {
+            session.port.call(&Request::QueryCapabilities)?;
+        }
         match session.end_reason(Duration::ZERO)? {
             Some(Some(reason)) => Err(ConsumerError::Refused { reason }),
             Some(None) | None => Ok(session),
@@ -84,12 +99,16 @@ impl DaemonSession {
             attaches_notification_only: true,
         };
         let end = port.ask(&request, None)?;
-        Ok(Self::new(port, Some(end)))
+        let mut session = Self::new(port, Some(end));
+        session.has_started = true;
+        Ok(session)
     }
 
     /// Takes over a clone, which has ended.
     pub(crate) fn cloned(port: Port) -> Self {
-        Self::new(port, None)
+        let mut clone = Self::new(port, None);
+        clone.has_started = true;
+        clone
     }
 
     fn new(port: Port, end: Option<Asked>) -> Self {
@@ -97,6 +116,7 @@ impl DaemonSession {
             port,
             end,
             observation: None,
+            observes_all: false,
             events: VecDeque::new(),
             has_started: false,
         }
@@ -111,13 +131,13 @@ impl DaemonSession {
         self.port.call(&Request::StartTracing).map(drop)
     }
 
-    /// Waits until all data sources have started. Returns false if they have not within `timeout`.
+    /// Waits until all data sources have started. Returns false if they have not within `timeout`. A
+    /// session that was attached counts as started.
     ///
     /// # Errors
     ///
     /// [`ConsumerError::Refused`] if the session has ended before, and those of a failing connection.
     pub fn wait_until_started(&mut self, timeout: Duration) -> Result<bool, ConsumerError> {
-        self.observe()?;
         let end = Instant::now() + timeout;
         while !self.has_started {
             let rest = end.saturating_duration_since(Instant::now());
@@ -128,29 +148,31 @@ impl DaemonSession {
         Ok(true)
     }
 
-    /// Returns the next event of the session: first those that were before this call. Returns `None`
-    /// if there is none within `timeout`.
+    /// Returns the next event of the session. At the first call, these are the instances of data sources
+    /// that there are. Returns `None` if there is none within `timeout`.
     ///
     /// # Errors
     ///
     /// [`ConsumerError::Refused`] if the session has ended, and those of a failing connection.
     pub fn next_event(&mut self, timeout: Duration) -> Result<Option<SessionEvent>, ConsumerError> {
-        self.observe()?;
+        self.observe_all()?;
         if self.events.is_empty() {
             self.receive_events(timeout)?;
         }
         Ok(self.events.pop_front())
     }
 
-    /// Asks for events, unless that was done.
-    fn observe(&mut self) -> Result<(), ConsumerError> {
-        if self.observation.is_none() {
+    /// Asks for all events, unless that was done.
+    fn observe_all(&mut self) -> Result<(), ConsumerError> {
+        if !self.observes_all {
             let request = Request::ObserveEvents(ObservedEvents {
                 instances: true,
-                all_started: true,
                 clone_triggers: true,
+                ..ALL_STARTED
             });
+            // This ends the replies to the request before.
             self.observation = Some(self.port.ask(&request, None)?);
+            self.observes_all = true;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Requests, and the replies and events that arrive for them.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,6 @@ use crate::error::ConsumerError;
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A connection, and the replies that have arrived.
-#[derive(Debug)]
 pub(crate) struct Port {
     socket: Socket,
     service_id: u32,
@@ -43,6 +43,15 @@ pub(crate) struct Reply {
 pub(crate) struct Asked {
     request_id: u64,
     pub(crate) method: &'static str,
+}
+
+impl fmt::Debug for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Port")
+            .field("last_request", &self.last_request)
+            .field("replies", &self.replies.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Port {

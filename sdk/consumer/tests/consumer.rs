@@ -216,8 +216,16 @@ fn a_clone_of_a_session_with_a_file_needs_a_file() {
     assert!(matches!(error, ConsumerError::Refused { .. }), "{error:?}");
     let path = daemon.folder.file("clone");
     let file = File::create_new(&path).unwrap();
-    let clone = daemon.connect().clone_to_file(one, file);
-    assert!(clone.unwrap().has_ended(Duration::ZERO).unwrap());
+    daemon.connect().clone_to_file(one, file).unwrap();
+    assert_is_trace(&fs::read(path).unwrap());
+
+    // One without a file may be written into a file as well.
+    let config = format!("{EMPTY} unique_session_name: 'two'");
+    let _session = daemon.start_session(&config);
+    let path = daemon.folder.file("other");
+    let file = File::create_new(&path).unwrap();
+    let two = SessionToClone::Name("two");
+    daemon.connect().clone_to_file(two, file).unwrap();
     assert_is_trace(&fs::read(path).unwrap());
 }
 

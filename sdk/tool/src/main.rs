@@ -20,6 +20,10 @@ mod packets; // reads packets and reports damage
 mod record; // records a program or the machine
 mod recover; // makes traces of crash files
 mod schema; // names of messages and fields
+mod shell; // completions and manual pages
+mod snapshot; // writes what a session has so far
+mod status; // prints what the daemon has
+mod stop; // ends a detached session
 mod summary; // prints tables of a trace
 mod table; // formats text in columns
 mod trace_file; // writes packets to a trace file
@@ -64,7 +68,12 @@ enum Command {
     Recover(recover::Args),
     Inspect(inspect::Args),
     Record(record::Args),
+    Status(status::Args),
+    Snapshot(snapshot::Args),
+    Stop(stop::Args),
     Daemon(daemon::Args),
+    Completions(shell::CompletionsArgs),
+    Manual(shell::ManualArgs),
 }
 
 /// The result of a command that ran to its end.
@@ -108,6 +117,11 @@ fn run(command: Command) -> Result<Outcome, ToolError> {
         Command::Recover(args) => recover::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Record(args) => record::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Snapshot(args) => snapshot::run(&args),
+        Command::Stop(args) => stop::run(&args),
         Command::Daemon(args) => daemon::run(&args),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Manual(args) => shell::manual(&args),
     }
 }

@@ -83,6 +83,9 @@ pub(crate) struct Args {
     /// A configuration (TraceConfig) in place of these options, encoded or in protobuf's text format
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["buffer", "categories"])]
     config: Option<PathBuf>,
+    /// Lets the recording of the machine go on without this command, until `tracezero stop KEY`
+    #[arg(long, value_name = "KEY", conflicts_with = "program")]
+    detach: Option<String>,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -100,6 +103,14 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
 fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
     let consumer = Consumer::connect().map_err(ToolError::Consumer)?;
     let mut session = start(args, consumer)?;
+    if let Some(key) = &args.detach {
+        session.detach(key).map_err(ToolError::Consumer)?;
+        print_lines(&[format!(
+            "recording into {}; `tracezero stop {key}` ends it",
+            args.output.display()
+        )]);
+        return Ok(Outcome::Fine);
+    }
     let mut live = LiveLine::start();
     let mut producers = Producers::default();
     while signals.count() == 0 && !session.has_ended(TICK).map_err(ToolError::Consumer)? {
@@ -256,7 +267,10 @@ fn start(args: &Args, consumer: Consumer) -> Result<DaemonSession, ToolError> {
         path: args.output.clone(),
         source,
     };
-    let file = File::create(&args.output).map_err(failed)?;
+    // The daemon reads it when the session is cloned.
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(true);
+    let file = options.open(&args.output).map_err(failed)?;
     // The report reads it.
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(ToolError::Usage(format!(

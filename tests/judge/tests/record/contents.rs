@@ -78,7 +78,7 @@ fn all_programs_that_a_program_starts_are_recorded() {
     let pids: BTreeSet<i32> = processes(&verdict).into_values().collect();
     assert_eq!(pids.len(), 3);
     let descriptors = verdict.packets.iter();
-    let descriptors = descriptors.map(|packet| packet.track_descriptor());
+    let descriptors = descriptors.map(perfetto_protos::trace_packet::TracePacket::track_descriptor);
     let named: BTreeSet<i32> = descriptors
         .filter(|descriptor| !descriptor.process.process_name().is_empty())
         .map(|descriptor| descriptor.process.pid())
@@ -113,7 +113,7 @@ fn a_configuration_file_replaces_the_options() {
         !verdict
             .packets
             .iter()
-            .any(|packet| packet.has_for_testing())
+            .any(perfetto_protos::trace_packet::TracePacket::has_for_testing)
     );
 
     let config = config_file(&folder, "buffers { size_kb: 0 }");

@@ -18,6 +18,7 @@ use std::{env, fs, thread};
 use judge::{ExtraSchema, Loss, Options, Tool, Verdict, built_tool, judge_with};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use support::{Folder, not_run};
+use tracezero::Address;
 
 use crate::programs::{BY_ENVIRONMENT, KIND, NAME};
 use crate::running::{Possessions, Program};
@@ -48,14 +49,19 @@ impl Daemon {
         match self {
             Self::Traced => Command::new(programs.join("traced")),
             Self::Ours => {
-                static TOOL: LazyLock<Tool> =
-                    LazyLock::new(|| built_tool(Path::new(env!("CARGO_BIN_EXE_judge"))));
-                let mut command = Command::new(TOOL.binary());
+                let mut command = Command::new(tool());
                 command.arg("daemon");
                 command
             }
         }
     }
+}
+
+/// Returns the path of the command `tracezero`.
+pub fn tool() -> &'static Path {
+    static TOOL: LazyLock<Tool> =
+        LazyLock::new(|| built_tool(Path::new(env!("CARGO_BIN_EXE_judge"))));
+    TOOL.binary()
 }
 
 /// The longest time that a step of a test takes.
@@ -293,10 +299,29 @@ impl Machine {
     /// Returns the command `perfetto`, connected to the daemon.
     pub fn perfetto(&self) -> Command {
         let mut perfetto = Command::new(self.programs.join("perfetto"));
+        self.connect(&mut perfetto);
         perfetto
+    }
+
+    /// Lets a command find the daemon.
+    pub fn connect(&self, command: &mut Command) {
+        command
             .env("PERFETTO_PRODUCER_SOCK_NAME", &self.producer_socket)
-            .env("PERFETTO_CONSUMER_SOCK_NAME", self.folder.file("consumer"));
-        perfetto
+            .env("PERFETTO_CONSUMER_SOCK_NAME", self.consumer_socket());
+    }
+
+    fn consumer_socket(&self) -> PathBuf {
+        self.folder.file("consumer")
+    }
+
+    /// Returns the address at which consumers connect.
+    pub fn consumer_address(&self) -> Address {
+        Address::Path(self.consumer_socket())
+    }
+
+    /// Returns the folder of the machine's files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Starts the command `perfetto` with pipes, in the folder of the machine.

@@ -31,6 +31,7 @@ mod cuts; // connections that are cut
 mod trust; // daemons of other users
 mod probes; // what traced_probes records
 mod commands; // ways to use the command
+mod consumer; // sessions of our own consumer, and of the command `tracezero`
 mod bad_configs; // configurations that the daemon refuses
 mod killed_commands; // commands that are killed, producers that are stopped
 mod sdk; // producers of the SDK in C++

@@ -1,0 +1,82 @@
+//! Prints what the machine's tracing daemon has.
+
+use std::io::{self, Write};
+
+use tracezero_consumer::{Consumer, DaemonState};
+
+use crate::Outcome;
+use crate::error::ToolError;
+use crate::output::stdout;
+use crate::table::Table;
+use crate::units::duration;
+
+/// Prints the producers, data sources and sessions of the machine's tracing daemon
+///
+/// The daemon is `tracezero daemon` or Perfetto's `traced`, at the socket that the environment variable
+/// PERFETTO_CONSUMER_SOCK_NAME names, or at the usual place. Sessions of other users are counted and not
+/// listed, except for root.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: tracezero status | grep my-service")]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_: &Args) -> Result<Outcome, ToolError> {
+    let mut consumer = Consumer::connect().map_err(ToolError::Consumer)?;
+    let state = consumer.daemon_state().map_err(ToolError::Consumer)?;
+    let mut out = stdout();
+    print(&state, &mut out)
+        .and_then(|()| out.flush())
+        .map_err(ToolError::Output)?;
+    Ok(Outcome::Fine)
+}
+
+fn print(state: &DaemonState, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "daemon     {}", state.version)?;
+    writeln!(
+        out,
+        "sessions   {}, {} of them started",
+        state.num_sessions, state.num_sessions_started
+    )?;
+
+    writeln!(out, "\nproducers")?;
+    let mut producers = Table::new(&["producer", "sdk", "data sources"], &["pid", "uid"]);
+    for producer in &state.producers {
+        let offered = state.data_sources.iter();
+        let offered = offered.filter(|offered| offered.producer_id == producer.id);
+        let names: Vec<&str> = offered.map(|offered| offered.name.as_str()).collect();
+        producers.row([
+            producer.name.clone(),
+            producer.sdk_version.clone(),
+            names.join(", "),
+            producer.pid.to_string(),
+            producer.uid.to_string(),
+        ]);
+    }
+    print_table(&producers, out)?;
+
+    writeln!(out, "\nsessions")?;
+    let numbers = ["number", "uid", "buffers KiB", "data sources", "duration"];
+    let mut sessions = Table::new(&["session", "state"], &numbers);
+    for session in &state.sessions {
+        let buffers_kib = session.buffer_sizes_kib.iter().map(|kib| u64::from(*kib));
+        sessions.row([
+            session.unique_session_name.clone(),
+            session.state.clone(),
+            session.id.to_string(),
+            session.consumer_uid.to_string(),
+            buffers_kib.sum::<u64>().to_string(),
+            session.num_data_sources.to_string(),
+            match session.duration_ms {
+                0 => String::new(),
+                duration_ms => duration(u64::from(duration_ms) * 1_000_000),
+            },
+        ]);
+    }
+    print_table(&sessions, out)
+}
+
+fn print_table(table: &Table, out: &mut impl Write) -> io::Result<()> {
+    match table.is_empty() {
+        true => writeln!(out, "  none"),
+        false => table.print(out),
+    }
+}

@@ -1,0 +1,50 @@
+//! Ends a session that was left without its consumer.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+use tracezero_consumer::Consumer;
+
+use crate::Outcome;
+use crate::error::ToolError;
+use crate::units::plural;
+
+/// Ends a session that was detached, as by `tracezero record --detach KEY`
+///
+/// If the session does not write into a file, `-o` names the file for its trace.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: tracezero stop nightly")]
+pub(crate) struct Args {
+    /// The key by which the session was detached
+    key: String,
+    /// The trace file of a session that does not write into a file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
+    let consumer = Consumer::connect().map_err(ToolError::Consumer)?;
+    let attached = consumer.attach(&args.key);
+    let mut session = attached.map_err(|error| {
+        ToolError::Usage(format!(
+            "no session of this user is detached by the key {:?}: {error}",
+            args.key
+        ))
+    })?;
+    session.stop().map_err(ToolError::Consumer)?;
+    if let Some(path) = &args.output {
+        let file = File::create(path).map_err(|source| ToolError::Write {
+            path: path.clone(),
+            source,
+        })?;
+        let packets = session.read(BufWriter::new(file));
+        let packets = packets.map_err(ToolError::Consumer)?;
+        println!(
+            "{} written to {}",
+            plural(packets, "packet"),
+            path.display()
+        );
+    }
+    Ok(Outcome::Fine)
+}
