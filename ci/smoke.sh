@@ -23,6 +23,13 @@ for source in examples/*.rs examples/*/main.rs; do
     (cd "$folder" && "$binaries/$name" "${arguments[@]}") | tee "$folder/$name.out"
 done
 
+echo "--- record"
+cargo build --locked --release --package tracezero-cli --bin tracezero
+"$(realpath "${CARGO_TARGET_DIR:-target}")/release/tracezero" record -o "$folder/workers.pftrace" \
+    -- "$binaries/workers" 2>"$folder/workers.out"
+cat "$folder/workers.out"
+grep -q "^82 events of 3 processes, .*, 0 lost: " "$folder/workers.out"
+
 echo "--- traces"
 # Builds as the tests do: another selection of packages would build the published schema once more.
 cargo test --locked --workspace --test soak --no-run
@@ -43,7 +50,7 @@ for trace in "$folder"/*.pftrace; do
         long_trace) options+=(--open-spans) ;;  # it ends by itself while spans are open
     esac
     case $name in
-        flight-* | exit | shutdown | trigger_snapshot) ;; # these print no report
+        flight-* | exit | shutdown | trigger_snapshot | workers) ;; # these print no report
         *) options+=(--report "$folder/$name.out") ;;
     esac
     "$judge" "${extensions[@]}" "${options[@]}" "$trace"

@@ -33,3 +33,20 @@ fn wrong_arguments_have_exit_status_2() {
         concat!("tracezero ", env!("CARGO_PKG_VERSION"), "\n")
     );
 }
+
+#[test]
+fn shells_complete_every_command_and_manuals_describe_it() {
+    let overview = run(&["--help"]).fine();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&["completions", shell]).fine();
+        assert!(script.text().contains("snapshot"), "{shell}");
+    }
+    let folder = support::Folder::empty();
+    run(&["manual", folder.path().to_str().unwrap()]).fine();
+    for command in ["record", "summary", "status"] {
+        assert!(overview.text().contains(command));
+        let page = folder.read(format!("tracezero-{command}.1"));
+        let page = String::from_utf8(page).unwrap();
+        assert!(page.contains("SYNOPSIS"), "{page}");
+    }
+}
