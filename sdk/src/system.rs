@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::Error;
 use tracezero_client::{Address, AddressError, Client, ClientError, Options};
 use tracezero_core::own_process;
-use tracezero_track_event::connect_client;
+use tracezero_track_event::{TRACK_EVENT, connect_client};
 
 pub use tracezero_client::{ClientState as SystemState, ClientStats as SystemStats};
 
@@ -169,7 +169,7 @@ impl SystemBuilder {
         }
         // Before `forked_child::enter`: a thread inside the tracer registers no call sites.
         tracezero_track_event::connect();
-        let client = connect_client(options).map_err(|error| match error {
+        let client = connect_client(options, TRACK_EVENT.state()).map_err(|error| match error {
             ClientError::Io(error) => Error::Thread(error),
             _ => Error::ForkedChild,
         })?;

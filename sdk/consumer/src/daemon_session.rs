@@ -353,7 +353,7 @@ impl DaemonSession {
     /// of a failing connection.
     pub fn detach(mut self, key: &str) -> Result<Consumer, ConsumerError> {
         self.port.call(&Request::Detach { key })?;
-        Ok(Consumer::of_port(self.port))
+        Ok(Consumer { port: self.port })
     }
 
     /// Ends the session, frees its buffers, and returns the connection.
@@ -366,6 +366,6 @@ impl DaemonSession {
         for asked in [self.end, self.observation].into_iter().flatten() {
             self.port.forget(asked);
         }
-        Ok(Consumer::of_port(self.port))
+        Ok(Consumer { port: self.port })
     }
 }

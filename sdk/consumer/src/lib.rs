@@ -17,10 +17,12 @@ mod daemon_state; // what the daemon has
 mod session_event; // what happens in a session
 mod consumer; // a connection without a session
 mod daemon_session; // a session of a daemon
+mod new_session; // the calls that make a session of a connection
 
-pub use consumer::{Capabilities, Consumer, SessionToClone};
+pub use consumer::{Capabilities, Consumer};
 pub use daemon_session::DaemonSession;
 pub use daemon_state::{DaemonProducer, DaemonSessionState, DaemonState, OfferedDataSource};
 pub use error::ConsumerError;
+pub use new_session::SessionToClone;
 pub use session_event::SessionEvent;
 pub use tracezero_ipc::address::{Address, AddressError};

@@ -12,13 +12,13 @@ use tracezero_ipc::wire::{Body, BoundService, Frame};
 
 use crate::consumer_port::ConsumerPort;
 use crate::limits::{
-    CONSUMER_QUEUE_HIGH_BYTES, FRAMES_PER_TURN_MAX, HANDSHAKE_LIMIT, MALFORMED_FRAMES_MAX,
-    PRODUCER_QUEUE_MAX_BYTES, STUCK_LIMIT,
+    COMMITS_PER_TURN_MAX, CONSUMER_QUEUE_HIGH_BYTES, FRAMES_PER_TURN_MAX, HANDSHAKE_LIMIT,
+    MALFORMED_FRAMES_MAX, PRODUCER_QUEUE_MAX_BYTES, STUCK_LIMIT,
 };
 use crate::outgoing::{NO_REPLY, Outgoing};
 use crate::port::{Answer, EndConnection, Invocation, Port};
 use crate::producer_port::ProducerPort;
-use crate::slow_readers::SlowReaders;
+use crate::slow_readers::{SlowReaders, WaitLimits};
 
 /// The number of the service that a connection may bind: each has one.
 const SERVICE_ID: u32 = 1;
@@ -51,6 +51,7 @@ impl Connection {
         socket: Socket,
         outgoing: Arc<Outgoing>,
         port: AnyPort,
+        wait_limits: WaitLimits,
         now: Instant,
     ) -> Self {
         Self {
@@ -60,7 +61,7 @@ impl Connection {
             opened: now,
             malformed_frames: 0,
             is_behind: false,
-            slow_readers: SlowReaders::default(),
+            slow_readers: SlowReaders::new(wait_limits),
             is_closed: false,
             blocked_since: None,
         }
@@ -127,6 +128,7 @@ impl Connection {
 
     fn handle_frames(&mut self) -> Result<(), EndConnection> {
         self.is_behind = false;
+        let mut commits = 0;
         for _ in 0..FRAMES_PER_TURN_MAX {
             let Some(arrived) = self.socket.next_frame_with_descriptor()? else {
                 return Ok(());
@@ -145,10 +147,11 @@ impl Connection {
             }
             // A short request may have a long reply.
             self.check_queue(self.outgoing.len_bytes())?;
-            if let AnyPort::Producer(port) = &self.port
-                && port.outran_reader()
-            {
-                break;
+            if let AnyPort::Producer(port) = &mut self.port {
+                commits += usize::from(port.take_has_moved());
+                if commits >= COMMITS_PER_TURN_MAX || port.outran_reader() {
+                    break;
+                }
             }
         }
         self.is_behind = true;
@@ -324,6 +327,7 @@ mod tests {
             memory_quotas: Arc::new(MemoryQuotas::default()),
             output_folder: None,
             records_all: false,
+            wait_limits: WaitLimits::default(),
             detached: Detached::default(),
             is_ending: AtomicBool::new(false),
             open_files: AtomicUsize::new(0),
@@ -338,7 +342,8 @@ mod tests {
         let port = ConsumerPort::new(host, peer, Arc::clone(&outgoing));
         let socket = Socket::of_stream(own.into());
         let port = AnyPort::Consumer(port);
-        (Connection::new(socket, outgoing, port, opened), other)
+        let connection = Connection::new(socket, outgoing, port, WaitLimits::default(), opened);
+        (connection, other)
     }
 
     fn call(consumer: &mut UnixStream) {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracezero_ipc::address::Address;
 use tracezero_ipc::listener::{Listener, Permissions};
@@ -15,12 +15,13 @@ use tracezero_service::{Environment, Limits, Machine, Service, SessionState, Ses
 use crate::detached::Detached;
 use crate::event_loop::{EventLoop, Side};
 use crate::host::Host;
-use crate::limits::END_LIMIT;
+use crate::limits::{END_LIMIT, SLOW_READER_LIMIT, STUCK_READER_LIMIT};
 use crate::log::Log;
 use crate::log_environment::LogEnvironment;
 use crate::memory::MemoryQuotas;
 use crate::outgoing::Noted;
 use crate::output_folder::OutputFolder;
+use crate::slow_readers::WaitLimits;
 
 /// The options of a daemon: addresses, permissions and limits.
 #[derive(Clone, Debug)]
@@ -42,6 +43,12 @@ pub struct DaemonOptions {
     /// True if sessions also record data sources that their configurations do not list, into their
     /// first buffer.
     pub records_all: bool,
+    /// How long a producer waits for a file that takes nothing of its trace: 500 ms, by default. Then the
+    /// trace loses packets. Its shared memory fills meanwhile, so its threads wait or drop packets.
+    pub stuck_file_limit: Duration,
+    /// How long a producer waits for a file that takes its trace slowly, in all until the file has caught
+    /// up: 2 s, by default.
+    pub slow_file_limit: Duration,
     /// The log.
     pub log: Log,
 }
@@ -64,6 +71,8 @@ impl DaemonOptions {
             buffers_max_bytes: machine_memory_bytes() / 2,
             output_folder: None,
             records_all: false,
+            stuck_file_limit: STUCK_READER_LIMIT,
+            slow_file_limit: SLOW_READER_LIMIT,
             log,
         }
     }
@@ -221,6 +230,10 @@ impl Daemon {
             memory_quotas: Arc::new(MemoryQuotas::default()),
             output_folder: output_folder.transpose()?,
             records_all: options.records_all,
+            wait_limits: WaitLimits {
+                without_progress: options.stuck_file_limit,
+                in_all: options.slow_file_limit,
+            },
             detached: Detached::default(),
             is_ending: AtomicBool::new(false),
             open_files: AtomicUsize::new(0),

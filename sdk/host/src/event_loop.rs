@@ -398,7 +398,7 @@ impl EventLoop {
         let data = EventData::new_u64(id.0);
         epoll::add(&self.epoll, &socket, data, EventFlags::IN).map_err(|it| it.to_string())?;
         let now = Instant::now();
-        let connection = Connection::new(socket, outgoing, port, now);
+        let connection = Connection::new(socket, outgoing, port, self.host.wait_limits, now);
         if let Ok(Some(deadline)) = connection.check_deadlines(now) {
             let checks = [self.next_check, Some(deadline)];
             self.next_check = checks.into_iter().flatten().min();

@@ -10,6 +10,7 @@ use crate::log::{Log, Subject};
 use crate::memory::MemoryQuotas;
 use crate::outgoing::Noted;
 use crate::output_folder::OutputFolder;
+use crate::slow_readers::WaitLimits;
 
 /// The state that all connections of a daemon share.
 pub(crate) struct Host {
@@ -22,6 +23,8 @@ pub(crate) struct Host {
     pub(crate) output_folder: Option<OutputFolder>,
     /// True if sessions record what they do not list, too.
     pub(crate) records_all: bool,
+    /// How long a producer waits for files that do not keep up.
+    pub(crate) wait_limits: WaitLimits,
     pub(crate) detached: Detached,
     /// True once the daemon was asked to end. Then no session begins.
     pub(crate) is_ending: AtomicBool,

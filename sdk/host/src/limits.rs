@@ -8,6 +8,11 @@ pub(crate) const MALFORMED_FRAMES_MAX: u32 = 16;
 /// The number of frames of a connection that are handled before others have their turn.
 pub(crate) const FRAMES_PER_TURN_MAX: usize = 64;
 
+/// The number of frames with chunks of a producer that are handled before others have their turn: with
+/// our own producers, at most 256 KiB. What dozens of producers add in their turns must not lap a ring
+/// in which a packet waits for the rest, which is in the next frame of its producer.
+pub(crate) const COMMITS_PER_TURN_MAX: usize = 2;
+
 /// The time in which a connection must make its first call.
 pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 

@@ -1,5 +1,6 @@
 //! Handles the requests of a producer, method by method.
 
+use std::mem;
 use std::sync::Arc;
 
 use tracezero_core::commit::{CommitRequest, ServiceEndpoint as _};
@@ -35,6 +36,8 @@ pub(crate) struct ProducerPort {
     violations: u64,
     /// True if the last call has filled a buffer whose reader does not keep up.
     outran_reader: bool,
+    /// True if a call since the last look has moved chunks.
+    has_moved: bool,
 }
 
 struct Connected {
@@ -52,7 +55,13 @@ impl ProducerPort {
             commit: CommitRequest::default(),
             violations: 0,
             outran_reader: false,
+            has_moved: false,
         }
+    }
+
+    /// Returns true if a call since the last one of this method has moved chunks.
+    pub(crate) fn take_has_moved(&mut self) -> bool {
+        mem::take(&mut self.has_moved)
     }
 
     /// Returns true if the last call has filled a buffer whose reader does not keep up.
@@ -152,6 +161,7 @@ impl ProducerPort {
         self.violations += left_out as u64;
         outran_reader |= endpoint.commit_without_yielding(&self.commit);
         self.outran_reader = outran_reader;
+        self.has_moved |= !self.commit.chunks_to_move.is_empty();
         // A fast producer can fill a ring before the event loop looks at all of them.
         remote.restart_state();
         // Behind the chunks: whoever waits for the flush finds them in the buffers.

@@ -4,16 +4,35 @@
 //! wait. Its shared memory then fills, and its writers wait or drop, as their policy says. No other
 //! producer waits, and none waits for long for a disk that is slow or has stopped.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracezero_core::ids::BufferId;
 use tracezero_core::small_map::SmallMap;
 
 use crate::limits::{SLOW_READER_LIMIT, STUCK_READER_LIMIT};
 
+/// How long a producer's frames wait for a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitLimits {
+    /// For a file that takes nothing.
+    pub(crate) without_progress: Duration,
+    /// For a file that takes something, in all.
+    pub(crate) in_all: Duration,
+}
+
+impl Default for WaitLimits {
+    fn default() -> Self {
+        Self {
+            without_progress: STUCK_READER_LIMIT,
+            in_all: SLOW_READER_LIMIT,
+        }
+    }
+}
+
 /// The readers of a producer's buffers that do not keep up. Its frames wait for them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SlowReaders {
+    limits: WaitLimits,
     buffers: SmallMap<BufferId, SlowReader>,
 }
 
@@ -28,6 +47,11 @@ struct SlowReader {
 }
 
 impl SlowReaders {
+    pub(crate) fn new(limits: WaitLimits) -> Self {
+        let buffers = SmallMap::new();
+        Self { limits, buffers }
+    }
+
     /// Returns true if frames must wait. `slow` has the buffers whose readers do not keep up, and how
     /// many bytes were read of each.
     pub(crate) fn must_wait(&mut self, slow: &[(BufferId, u64)], now: Instant) -> bool {
@@ -35,7 +59,7 @@ impl SlowReaders {
         self.buffers.retain(|buffer, _| is_slow(*buffer));
         for (buffer, read_bytes) in slow {
             match self.buffers.get_mut(buffer) {
-                Some(reader) => reader.update(*read_bytes, now),
+                Some(reader) => reader.update(*read_bytes, now, self.limits),
                 None => {
                     let reader = SlowReader {
                         read_bytes: *read_bytes,
@@ -56,20 +80,18 @@ impl SlowReaders {
 }
 
 impl SlowReader {
-    fn update(&mut self, read_bytes: u64, now: Instant) {
+    fn update(&mut self, read_bytes: u64, now: Instant, limits: WaitLimits) {
         if self.read_bytes != read_bytes {
             self.read_bytes = read_bytes;
             self.progress = now;
         }
-        self.is_given_up |= now.duration_since(self.progress) >= STUCK_READER_LIMIT
-            || now.duration_since(self.since) >= SLOW_READER_LIMIT;
+        self.is_given_up |= now.duration_since(self.progress) >= limits.without_progress
+            || now.duration_since(self.since) >= limits.in_all;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const ONE: BufferId = BufferId(1);
@@ -77,7 +99,7 @@ mod tests {
 
     #[test]
     fn frames_wait_while_a_reader_makes_progress() {
-        let mut readers = SlowReaders::default();
+        let mut readers = SlowReaders::new(WaitLimits::default());
         let begin = Instant::now();
         let mut now = begin;
         assert!(!readers.must_wait(&[], now));
@@ -94,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_reader_without_progress_is_given_up_until_it_catches_up() {
-        let mut readers = SlowReaders::default();
+        let mut readers = SlowReaders::new(WaitLimits::default());
         let begin = Instant::now();
         assert!(readers.must_wait(&[(ONE, 7)], begin));
         let late = begin + STUCK_READER_LIMIT;
@@ -107,7 +129,7 @@ mod tests {
 
     #[test]
     fn each_reader_is_awaited_by_itself() {
-        let mut readers = SlowReaders::default();
+        let mut readers = SlowReaders::new(WaitLimits::default());
         let begin = Instant::now();
         assert!(readers.must_wait(&[(ONE, 7)], begin));
         let late = begin + STUCK_READER_LIMIT;

@@ -86,6 +86,13 @@ impl Scrape {
             producer.scrape(&self.buffers);
         }
     }
+
+    /// Scrapes while the session goes on: only what the thread that writes its file keeps up with.
+    pub(super) fn run_while_read(&self) {
+        for producer in &self.producers {
+            producer.scrape_while_read(&self.buffers);
+        }
+    }
 }
 
 /// The next step of a session, after a scrape.

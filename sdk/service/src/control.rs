@@ -148,7 +148,11 @@ impl Control {
                     self.clone_flushed(clone, &group, outcome);
                 }
                 Effect::Scrape(scrape, then) => self.calls.note_work(
-                    Box::new(move || scrape.run()),
+                    match then {
+                        // Nothing is scraped later.
+                        AfterScrape::End => Box::new(move || scrape.run()),
+                        AfterScrape::Flushed(..) => Box::new(move || scrape.run_while_read()),
+                    },
                     Box::new(move |control| control.continue_after_scrape(id, then)),
                 ),
             }

@@ -66,6 +66,11 @@ impl From<ForeignMemory> for LentMemory {
 }
 
 impl LentMemory {
+    /// Returns true if another process has the memory.
+    pub(super) const fn is_foreign(&self) -> bool {
+        matches!(self.0, Kind::Foreign(_))
+    }
+
     /// Calls `commit` with a Complete chunk, which is then free. Returns what `commit` returns.
     ///
     /// # Errors

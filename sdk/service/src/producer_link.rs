@@ -57,6 +57,15 @@ impl RefusedCommits {
     }
 }
 
+/// How much a scrape takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    /// All that there is.
+    None,
+    /// What a buffer takes until its reader does not keep up.
+    WhileReaderKeepsUp,
+}
+
 impl ProducerLink {
     pub(super) fn new(
         id: ProducerId,
@@ -132,18 +141,35 @@ impl ProducerLink {
     /// producer may write to.
     pub(super) fn scrape_all(&self) {
         let buffers: Vec<_> = self.buffers.read().values().map(Arc::clone).collect();
-        self.scrape_into(&buffers);
+        self.scrape_into(&buffers, Bound::None);
     }
 
     /// Copies finished packets out of chunks that writers still hold into those of `buffers` that
     /// this producer may write to.
     pub(super) fn scrape(&self, buffers: &[Arc<CentralBuffer>]) {
-        // A writer names its buffer itself, so that it is registered there proves nothing.
-        let allowed = buffers.iter().filter_map(|buffer| self.buffer(buffer.id));
-        self.scrape_into(&allowed.collect::<Vec<_>>());
+        self.scrape_into(&self.allowed(buffers), Bound::None);
     }
 
-    fn scrape_into(&self, buffers: &[Arc<CentralBuffer>]) {
+    /// Does the same, but takes only what the thread that writes the session's file keeps up with.
+    ///
+    /// The memory of another process may have many complete chunks, whose commits wait for this very
+    /// thread: more than the buffer has room for. They come with the commits.
+    pub(super) fn scrape_while_read(&self, buffers: &[Arc<CentralBuffer>]) {
+        let bound = match self.memory.is_foreign() {
+            true => Bound::WhileReaderKeepsUp,
+            false => Bound::None,
+        };
+        self.scrape_into(&self.allowed(buffers), bound);
+    }
+
+    /// Returns those of `buffers` that this producer may write to. A writer names its buffer itself, so
+    /// that it is registered there proves nothing.
+    fn allowed(&self, buffers: &[Arc<CentralBuffer>]) -> Vec<Arc<CentralBuffer>> {
+        let allowed = buffers.iter().filter_map(|buffer| self.buffer(buffer.id));
+        allowed.collect()
+    }
+
+    fn scrape_into(&self, buffers: &[Arc<CentralBuffer>], bound: Bound) {
         // Without writers, no chunk has a target. Then do not even look at page words: the system
         // allocates each page of shared memory that is looked at.
         if !self.may_be_scraped || self.writers.read().is_empty() {
@@ -157,11 +183,23 @@ impl ProducerLink {
         let targets: HashMap<WriterId, &Arc<CentralBuffer>> = targets.collect();
         drop(registered);
         let is_wanted = |writer_id| targets.contains_key(&writer_id);
+        // Once a chunk was left out, the later ones of its writer must be left out, too.
+        let mut full: Vec<BufferId> = Vec::new();
         self.memory.scrape(is_wanted, |scraped, payload| {
-            if let Some(buffer) = targets.get(&scraped.header.writer_id) {
-                // The reader itself scrapes, or somebody whom others wait for.
-                let _ = self.commit(buffer, &scraped.header, scraped.is_complete, payload);
+            let Some(buffer) = targets.get(&scraped.header.writer_id) else {
+                return;
+            };
+            if bound == Bound::WhileReaderKeepsUp {
+                if full.contains(&buffer.id) {
+                    return;
+                }
+                if buffer.read_by_slow_reader_bytes().is_some() {
+                    full.push(buffer.id);
+                    return;
+                }
             }
+            // The reader itself scrapes, or somebody whom others wait for.
+            let _ = self.commit(buffer, &scraped.header, scraped.is_complete, payload);
         });
     }
 

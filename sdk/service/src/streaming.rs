@@ -152,7 +152,7 @@ impl Service {
             session.scrape_for_file(context, is_wanted)
         });
         if let Some(scrape) = scrape.flatten() {
-            scrape.run();
+            scrape.run_while_read();
         }
         let mut pass = Pass::new(extent);
         loop {

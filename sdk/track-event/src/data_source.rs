@@ -78,7 +78,7 @@ pub(super) fn register(switch: Switch, prepare: impl FnOnce()) {
         return;
     }
     #[cfg(feature = "system")]
-    crate::machine_trace::connect_if_asked();
+    crate::machine_trace::connect_if_asked(TRACK_EVENT.state());
     let Some(_inside) = forked_child::enter() else {
         return;
     };

@@ -8,8 +8,7 @@ use std::{env, fmt};
 use parking_lot::Mutex;
 use tracezero_client::{Address, Client, ClientError, Options};
 use tracezero_core::{own_process, reentry};
-
-use crate::data_source::TRACK_EVENT;
+use tracezero_producer::DataSourceState;
 
 /// The environment variable that asks for a connection.
 const VARIABLE: &str = "TRACEZERO_SYSTEM";
@@ -17,6 +16,10 @@ const VARIABLE: &str = "TRACEZERO_SYSTEM";
 /// The longest time that the process waits for the daemon, if the environment asks for that. A daemon on
 /// the same machine answers in milliseconds, or in some hundred if the machine is busy.
 const WAIT_LIMIT: Duration = Duration::from_secs(2);
+
+/// The longest time that a thread then waits for the daemon to free shared memory, before it drops
+/// events. The user would rather have a slower program than a trace with gaps.
+const STALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// The connection that the environment asks for. It lasts until the process ends.
 static OF_ENVIRONMENT: Mutex<Option<Arc<Client>>> = Mutex::new(None);
@@ -43,7 +46,8 @@ fn asked_by_environment() -> Option<Asked> {
 
 /// Connects at the first call, if the environment asks for it. Calls of other threads wait meanwhile.
 /// Reports on the standard error if that is not possible: nobody else could.
-pub(super) fn connect_if_asked() {
+/// `track_event` is the data source of this package.
+pub(super) fn connect_if_asked(track_event: &'static DataSourceState) {
     static ONCE: Once = Once::new();
     // In a callback, the thread for which others wait may be this one.
     if ONCE.is_completed() || reentry::is_in_callback() {
@@ -57,7 +61,7 @@ pub(super) fn connect_if_asked() {
             .map_err(|error| error.to_string())
             .and_then(|address| {
                 let options = Options::new(address, own_process::executable_name());
-                connect_client(options).map_err(|error| error.to_string())
+                connect_client(options, track_event).map_err(|error| error.to_string())
             });
         if let Err(error) = connected {
             report(format_args!("{VARIABLE}: {error}"));
@@ -66,23 +70,30 @@ pub(super) fn connect_if_asked() {
 }
 
 /// Connects to a daemon. If the environment asks for a connection to the same daemon, there is one for
-/// both: with two, the daemon would record each event twice.
+/// both: with two, the daemon would record each event twice. `track_event` is the data source of this
+/// package.
 ///
 /// # Errors
 ///
 /// See [`ClientError`].
-pub fn connect_client(mut options: Options) -> Result<Arc<Client>, ClientError> {
+pub fn connect_client(
+    mut options: Options,
+    track_event: &'static DataSourceState,
+) -> Result<Arc<Client>, ClientError> {
     let asked =
         asked_by_environment().filter(|_| Address::of_producers().as_ref() == Ok(&options.address));
     let Some(asked) = asked else {
-        return Client::connect(options, TRACK_EVENT.state()).map(Arc::new);
+        return Client::connect(options, track_event).map(Arc::new);
     };
     let mut of_environment = OF_ENVIRONMENT.lock();
     if let Some(client) = &*of_environment {
         return Ok(Arc::clone(client));
     }
-    options.waits_for_daemon = asked == Asked::ConnectAndWait;
-    let client = Arc::new(Client::connect(options, TRACK_EVENT.state())?);
+    if asked == Asked::ConnectAndWait {
+        options.waits_for_daemon = true;
+        options.stall_limit = options.stall_limit.max(STALL_LIMIT);
+    }
+    let client = Arc::new(Client::connect(options, track_event)?);
     *of_environment = Some(Arc::clone(&client));
     drop(of_environment);
     if asked == Asked::ConnectAndWait && !client.wait_learned(WAIT_LIMIT) {

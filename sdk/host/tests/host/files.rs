@@ -13,6 +13,7 @@ use tracezero_ipc::consumer_port::requests::Request;
 use crate::consumer::recording;
 use crate::daemon::TestDaemon;
 use crate::descriptors::open_descriptors;
+use crate::producer::{moved, packet_with};
 
 /// A configuration that records data source `ds` into a file. Nothing flushes besides: periodic
 /// flushes are aligned to the clock, so that one may come in the midst of any test.
@@ -245,6 +246,39 @@ fn a_producer_waits_for_a_file_that_is_slow() {
     assert_eq!(consumer.ended(enabled), None);
     let bytes = reading.join().unwrap();
     assert_eq!(support::numbers(&bytes), Vec::from_iter(0..PACKETS));
+}
+
+#[test]
+fn chunks_whose_commits_are_late_overwrite_nothing() {
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register("ds");
+    let mut consumer = daemon.consumer();
+    let trace = daemon.folder.file("trace");
+    // All pages of the producer would lap the ring three times.
+    let config = "buffers { size_kb: 64 } data_sources { config { name: 'ds' } } \
+                  write_into_file: true file_write_period_ms: 100";
+    let enabled = consumer.enable_with(config, File::create_new(&trace).unwrap());
+    let instance = producer.started();
+    producer.register_writer(&instance);
+    let page_count = producer.memory.as_ref().unwrap().geometry().page_count();
+    let text = "x".repeat(3000);
+    let places: Vec<_> = (0..page_count)
+        .map(|page| producer.completed_chunk(page, &packet_with(u64::from(page), &text)))
+        .collect();
+    // The thread looks at the memory before it writes the file.
+    support::wait_until(|| support::numbers(&fs::read(&trace).unwrap()).len() > 2);
+    for place in places {
+        producer.commit(&moved(&[place], instance.target));
+        producer.sync();
+    }
+    consumer.disable();
+    assert_eq!(consumer.ended(enabled), None);
+    let bytes = fs::read(&trace).unwrap();
+    assert_eq!(
+        support::numbers(&bytes),
+        Vec::from_iter(0..u64::from(page_count))
+    );
 }
 
 #[test]

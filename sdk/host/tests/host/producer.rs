@@ -10,7 +10,7 @@ use tracezero_core::shm::{
 };
 use tracezero_ipc::producer_port::{
     self, Command, Introduction, Method, commit_moves, flush_done, initialize_connection,
-    notify_started, notify_stopped, register_data_source,
+    notify_started, notify_stopped, register_data_source, register_trace_writer,
 };
 
 use crate::peer::Peer;
@@ -244,6 +244,12 @@ impl Producer {
 
     pub fn commit(&mut self, args: &[u8]) {
         self.tell(Method::CommitData, args);
+    }
+
+    /// Says that the writer of all chunks writes to the buffer of an instance.
+    pub fn register_writer(&mut self, instance: &Instance) {
+        let args = register_trace_writer(WriterId(1), instance.target);
+        self.tell(Method::RegisterTraceWriter, &args);
     }
 
     /// Begins a chunk of a page.

@@ -5,7 +5,7 @@ use tracezero_core::commit::{ChunkToMove, ChunkToPatch, CommitRequest, Patch};
 use tracezero_core::ids::{BufferId, ChunkId, FlushId, WriterId};
 use tracezero_core::shm::{ChunkPlace, PacketsWord};
 
-use super::{PART_BYTES, buffer_id, writer_id};
+use super::{buffer_id, writer_id};
 use crate::protos::commit_data_request::{ChunkToPatchDecoder, ChunksToMoveDecoder};
 use crate::protos::{CommitDataRequest, CommitDataRequestDecoder};
 use crate::wire::encoded;
@@ -24,17 +24,34 @@ pub fn flush_done(flush: FlushId) -> Vec<u8> {
     })
 }
 
+/// The maximum size of the chunks that are committed by one frame, in bytes. A daemon that serves many
+/// producers handles some frames of each in turn. If these brought megabytes, a packet whose rest is in
+/// the next frame would be overwritten in a ring before its producer has its turn again.
+pub const MOVED_MAX_BYTES: u32 = 128 * 1024;
+
+/// What a chunk counts at least. An encoded move has at most 20 bytes, so those of empty chunks fit into
+/// a frame.
+const MOVE_BYTES: u32 = 32;
+
 /// Encodes [`Method::CommitData`](super::Method::CommitData) for chunks. Calls `each` with the requests,
-/// in order: one, or several if the commit is too large for a frame.
+/// in order: one, or several if the chunks have more than [`MOVED_MAX_BYTES`].
 pub fn commit_moves(chunks_to_move: &[ChunkToMove], mut each: impl FnMut(&[u8])) {
-    /// The largest size of an encoded move.
-    const MOVE_BYTES: usize = 20;
-    for moves in chunks_to_move.chunks(PART_BYTES / MOVE_BYTES) {
+    let mut rest = chunks_to_move;
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let mut fits = |chunk: &ChunkToMove| {
+            bytes += chunk.payload_bytes.max(MOVE_BYTES);
+            bytes <= MOVED_MAX_BYTES
+        };
+        // A chunk that is larger goes alone.
+        let count = rest.iter().take_while(|chunk| fits(chunk)).count().max(1);
+        let (moves, behind) = rest.split_at(count);
         each(&encoded::<CommitDataRequest<'_>>(|out| {
             for chunk in moves {
                 write_move(chunk, out);
             }
         }));
+        rest = behind;
     }
 }
 

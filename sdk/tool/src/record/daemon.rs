@@ -6,10 +6,21 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use std::{env, process};
 
 use tracezero_consumer::Address;
 use tracezero_host::{Daemon, DaemonError, DaemonOptions, Log, Stopper};
+
+/// The begin of the names of folders. The process id follows.
+const NAME: &str = "tracezero-record-";
+
+/// The maximum size of the path that the folder is in, in bytes. The path of a socket has at most 108.
+const PARENT_MAX_BYTES: usize = 60;
+
+/// How long programs wait for a disk that takes nothing. They wait as long as needed for one that takes
+/// something: who records a program would rather have a whole trace.
+const STUCK_FILE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A daemon on a thread of this process, with sockets in a folder of its own.
 #[derive(Debug)]
@@ -28,6 +39,8 @@ impl PrivateDaemon {
         options.producer_addresses = vec![Address::Path(producers(&folder))];
         options.consumer_addresses = vec![Address::Path(consumers(&folder))];
         options.records_all = records_all;
+        options.stuck_file_limit = STUCK_FILE_LIMIT;
+        options.slow_file_limit = Duration::MAX;
         let daemon = Daemon::bind(options).inspect_err(|_| {
             let _ = fs::remove_dir_all(&folder);
         })?;
@@ -76,16 +89,35 @@ impl Drop for PrivateDaemon {
 
 /// Creates a folder that only this user can look into.
 fn new_folder() -> io::Result<PathBuf> {
+    let parent = match env::temp_dir() {
+        long if long.as_os_str().len() > PARENT_MAX_BYTES => PathBuf::from("/tmp"),
+        folder => folder,
+    };
+    remove_left(&parent);
     let mut number = 0;
     loop {
-        let name = format!("tracezero-record-{}-{number}", process::id());
-        let folder = env::temp_dir().join(name);
+        let folder = parent.join(format!("{NAME}{}-{number}", process::id()));
         match DirBuilder::new().mode(0o700).create(&folder) {
-            // Left by an earlier process with this id.
+            // It may be a file or a folder of another user.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {
                 number += 1;
             }
             created => return created.map(|()| folder),
+        }
+    }
+}
+
+/// Removes the folders of commands that were killed. Those of other users stay.
+fn remove_left(parent: &Path) {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(NAME));
+        let pid = rest.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if let Some(pid) = pid
+            && !Path::new(&format!("/proc/{pid}")).exists()
+        {
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }

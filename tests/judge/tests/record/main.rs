@@ -5,4 +5,5 @@
 mod program; // the programs that are recorded
 mod recording; // starts the command, and judges what it leaves
 mod contents; // what the traces have
+mod full_speed; // many programs at once
 mod endings; // a table of endings

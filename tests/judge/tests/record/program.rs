@@ -2,9 +2,10 @@
 
 #![allow(unsafe_code)] // Forks.
 
+use std::path::Path;
 use std::process::{self, Command};
-use std::time::Duration;
-use std::{env, thread};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
 use support::wait_until;
 use tracezero::{DataSource as _, System, data_source, enabled, instant, span};
@@ -18,6 +19,12 @@ pub const SPANS: u64 = 10_000;
 
 /// The number of packets of a data source of the program.
 pub const PACKETS: u64 = 1000;
+
+/// The environment variables of programs that record at full speed: their number, for how long, and
+/// the folder for the files that say how many events each has recorded.
+pub const PROGRAMS: &str = "TRACEZERO_RECORD_PROGRAMS";
+pub const SECONDS: &str = "TRACEZERO_RECORD_SECONDS";
+pub const COUNTS_FOLDER: &str = "TRACEZERO_TEST_COUNTS";
 
 /// The exit status of the role `fails`.
 pub const FAILS_WITH: i32 = 7;
@@ -44,6 +51,8 @@ fn runs() {
         "spans" => spans(),
         "packets" => packets(),
         "parent" => parent(),
+        "many at full speed" => many_at_full_speed(),
+        "full speed" => full_speed(),
         "fails" => {
             instant!("test", "one");
             process::exit(FAILS_WITH);
@@ -94,6 +103,34 @@ fn packets() {
             });
         });
     }
+}
+
+/// Starts programs that record at full speed, and waits for them.
+fn many_at_full_speed() {
+    let programs = number_of(PROGRAMS);
+    let programs = (0..programs).map(|_| command("full speed").spawn().unwrap());
+    for mut program in programs.collect::<Vec<_>>() {
+        assert!(program.wait().unwrap().success());
+    }
+}
+
+/// Records at full speed for a time, and says how many events.
+fn full_speed() {
+    let time = Duration::from_secs_f64(env::var(SECONDS).unwrap().parse().unwrap());
+    let (start, mut count) = (Instant::now(), 0_u64);
+    while start.elapsed() < time {
+        for _ in 0..100 {
+            instant!("test", "fast", count);
+            count += 1;
+        }
+    }
+    let folder = env::var_os(COUNTS_FOLDER).unwrap();
+    let file = Path::new(&folder).join(format!("count-{}", process::id()));
+    fs::write(file, count.to_string()).unwrap();
+}
+
+fn number_of(variable: &str) -> usize {
+    env::var(variable).unwrap().parse().unwrap()
 }
 
 /// Starts two programs, forks once, and records beside them.
