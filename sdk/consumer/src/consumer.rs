@@ -1,6 +1,7 @@
 //! A connection without a session.
 
 use tracezero_ipc::address::Address;
+use tracezero_ipc::consumer_port::SERVICE;
 use tracezero_ipc::consumer_port::replies::decode_capabilities;
 use tracezero_ipc::consumer_port::requests::Request;
 use tracezero_ipc::consumer_port::service_state::decode_service_state;
@@ -74,7 +75,7 @@ impl Consumer {
     /// [`ConsumerError::Connect`], and those of a failing connection.
     pub fn connect_to(address: &Address) -> Result<Self, ConsumerError> {
         Ok(Self {
-            port: Port::connect(address)?,
+            port: Port::connect(address, SERVICE)?,
         })
     }
 

@@ -5,7 +5,9 @@ use std::io;
 use std::time::Duration;
 
 use protozero::DecodeError;
-use tracezero_ipc::address::{Address, AddressError, CONSUMER_SOCKET_VARIABLE};
+use tracezero_ipc::address::{
+    Address, AddressError, CONSUMER_SOCKET_VARIABLE, PRODUCER_SOCKET_VARIABLE,
+};
 use tracezero_ipc::frame::FrameTooLong;
 
 /// The reason why a call of a consumer has failed.
@@ -21,10 +23,12 @@ pub enum ConsumerError {
         /// The reason.
         source: io::Error,
     },
-    /// The daemon does not serve consumers at this address.
-    NoConsumerPort {
+    /// What listens at this address does not have this service.
+    NoSuchPort {
         /// The address.
         address: Address,
+        /// The name of the service, `ConsumerPort` or `ProducerPort`.
+        service: &'static str,
     },
     /// The daemon does not have this method. Daemons of older versions lack some.
     NoSuchMethod {
@@ -96,19 +100,20 @@ impl fmt::Display for ConsumerError {
                     "no tracing daemon can be reached at {address}: {source}; "
                 )?;
                 match source.kind() {
-                    io::ErrorKind::PermissionDenied => f.write_str(
-                        "its socket for consumers is for other users: run as the user of the daemon",
-                    ),
+                    io::ErrorKind::PermissionDenied => {
+                        f.write_str("its socket is for other users: run as the user of the daemon")
+                    }
                     _ => write!(
                         f,
-                        "start `tracezero daemon` or `traced`, or name the socket of one that runs in \
-                         {CONSUMER_SOCKET_VARIABLE}"
+                        "start `tracezero daemon` or `traced`, or name the sockets of one that runs in \
+                         {CONSUMER_SOCKET_VARIABLE} and {PRODUCER_SOCKET_VARIABLE}"
                     ),
                 }
             }
-            Self::NoConsumerPort { address } => write!(
+            Self::NoSuchPort { address, service } => write!(
                 f,
-                "what listens at {address} does not serve consumers; is it the socket for producers?"
+                "what listens at {address} has no {service}; a daemon has a socket for producers and \
+                 another one for consumers"
             ),
             Self::NoSuchMethod { method } => write!(
                 f,

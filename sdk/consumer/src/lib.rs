@@ -17,6 +17,7 @@ mod daemon_state; // what the daemon has
 mod session_event; // what happens in a session
 mod consumer; // a connection without a session
 mod daemon_session; // a session of a daemon
+mod triggers; // activates triggers
 mod new_session; // the calls that make a session of a connection
 
 pub use consumer::{Capabilities, Consumer};
@@ -26,3 +27,4 @@ pub use error::ConsumerError;
 pub use new_session::SessionToClone;
 pub use session_event::SessionEvent;
 pub use tracezero_ipc::address::{Address, AddressError};
+pub use triggers::activate_triggers;

@@ -9,7 +9,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use tracezero_ipc::address::Address;
 use tracezero_ipc::consumer_port::requests::Request;
-use tracezero_ipc::consumer_port::{Method, SERVICE};
 use tracezero_ipc::socket::{Received, Socket};
 use tracezero_ipc::wire::{Body, Frame};
 
@@ -23,8 +22,8 @@ pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Port {
     socket: Socket,
     service_id: u32,
-    /// The daemon's number of each method, by position in [`Method::ALL`].
-    method_ids: [Option<u32>; Method::ALL.len()],
+    /// The names and numbers of the daemon's methods.
+    methods: Vec<(String, u32)>,
     last_request: u64,
     /// Replies that nobody has taken, with the numbers of their requests.
     replies: VecDeque<(u64, Reply)>,
@@ -55,8 +54,8 @@ impl fmt::Debug for Port {
 }
 
 impl Port {
-    /// Connects, and learns the daemon's methods.
-    pub(crate) fn connect(address: &Address) -> Result<Self, ConsumerError> {
+    /// Connects to a service of the daemon, and learns its methods.
+    pub(crate) fn connect(address: &Address, service: &'static str) -> Result<Self, ConsumerError> {
         let socket = Socket::connect(address).map_err(|source| ConsumerError::Connect {
             address: address.clone(),
             source,
@@ -64,32 +63,31 @@ impl Port {
         let mut port = Self {
             socket,
             service_id: 0,
-            method_ids: [None; Method::ALL.len()],
+            methods: Vec::new(),
             last_request: 0,
             replies: VecDeque::new(),
         };
-        port.bind(address)?;
+        port.bind(address, service)?;
         Ok(port)
     }
 
-    fn bind(&mut self, address: &Address) -> Result<(), ConsumerError> {
+    fn bind(&mut self, address: &Address, service: &'static str) -> Result<(), ConsumerError> {
         self.last_request += 1;
-        self.send(
-            self.last_request,
-            Body::Bind { service: SERVICE },
-            None,
-            "bind",
-        )?;
+        let body = Body::Bind { service };
+        self.send(self.last_request, body, None, "bind")?;
         let end = Instant::now() + ANSWER_LIMIT;
         loop {
             if let Some(bytes) = self.socket.next_frame()? {
                 let frame = decode(bytes)?;
                 let Body::Bound(Some(bound)) = frame.body else {
                     let address = address.clone();
-                    return Err(ConsumerError::NoConsumerPort { address });
+                    return Err(ConsumerError::NoSuchPort { address, service });
                 };
                 self.service_id = bound.service_id;
-                self.method_ids = Method::ALL.map(|method| bound.method(method.name()));
+                let methods = bound.methods.iter();
+                self.methods = methods
+                    .map(|(name, id)| ((*name).to_owned(), *id))
+                    .collect();
                 return Ok(());
             }
             if !self.receive(end)? {
@@ -104,22 +102,31 @@ impl Port {
         request: &Request<'_>,
         file: Option<OwnedFd>,
     ) -> Result<Asked, ConsumerError> {
-        let method = request.method();
-        let name = method.name();
-        let Some(method_id) = self.method_ids[method as usize] else {
-            return Err(ConsumerError::NoSuchMethod { method: name });
+        self.invoke(request.method().name(), &request.encode(), file)
+    }
+
+    /// Invokes a method, with a file if there is one.
+    pub(crate) fn invoke(
+        &mut self,
+        method: &'static str,
+        args: &[u8],
+        file: Option<OwnedFd>,
+    ) -> Result<Asked, ConsumerError> {
+        let mut methods = self.methods.iter();
+        let Some((_, method_id)) = methods.find(|(name, _)| name == method) else {
+            return Err(ConsumerError::NoSuchMethod { method });
         };
         self.last_request += 1;
         let body = Body::Invoke {
             service_id: self.service_id,
-            method_id,
-            args: &request.encode(),
+            method_id: *method_id,
+            args,
             drops_reply: false,
         };
-        self.send(self.last_request, body, file, name)?;
+        self.send(self.last_request, body, file, method)?;
         Ok(Asked {
             request_id: self.last_request,
-            method: name,
+            method,
         })
     }
 

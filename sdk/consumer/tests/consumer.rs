@@ -151,11 +151,9 @@ fn the_daemon_writes_the_trace_into_a_file() {
     assert_eq!(session.read(io::sink()).unwrap(), 0);
 
     let unwritable = File::open(&path).unwrap();
-    let mut session = daemon
-        .connect()
-        .record_to_file(&config, unwritable)
-        .unwrap();
-    let error = session.stop().unwrap_err();
+    let started = daemon.connect().record_to_file(&config, unwritable);
+    // The daemon may have noticed it already.
+    let error = started.and_then(|mut session| session.stop()).unwrap_err();
     assert!(matches!(error, ConsumerError::Refused { .. }), "{error:?}");
 }
 
@@ -244,7 +242,7 @@ fn an_address_without_a_consumer_port_is_an_error_with_a_remedy() {
     let daemon = TestDaemon::start();
     let error = daemon.connect_to("producers").unwrap_err();
     assert!(
-        matches!(error, ConsumerError::NoConsumerPort { .. }),
+        matches!(error, ConsumerError::NoSuchPort { .. }),
         "{error:?}"
     );
     let error = daemon.connect_to("nobody").unwrap_err();

@@ -28,6 +28,7 @@ mod summary; // prints tables of a trace
 mod table; // formats text in columns
 mod trace_file; // writes packets to a trace file
 mod tracks; // names of tracks
+mod trigger; // activates triggers of sessions
 mod units; // formats numbers with units
 mod view; // writes an HTML page that shows a trace
 
@@ -71,6 +72,7 @@ enum Command {
     Status(status::Args),
     Snapshot(snapshot::Args),
     Stop(stop::Args),
+    Trigger(trigger::Args),
     Daemon(daemon::Args),
     Completions(shell::CompletionsArgs),
     Manual(shell::ManualArgs),
@@ -120,6 +122,7 @@ fn run(command: Command) -> Result<Outcome, ToolError> {
         Command::Status(args) => status::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Stop(args) => stop::run(&args),
+        Command::Trigger(args) => trigger::run(&args),
         Command::Daemon(args) => daemon::run(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Manual(args) => shell::manual(&args),

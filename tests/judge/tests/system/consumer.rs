@@ -209,6 +209,23 @@ fn the_command_records_the_machine() {
 }
 
 #[test]
+fn the_command_activates_triggers() {
+    let Some((machine, _program)) = with_ticks() else {
+        return;
+    };
+    let config = format!(
+        "{EVERYTHING} trigger_config {{ trigger_mode: STOP_TRACING trigger_timeout_ms: 60000
+           triggers {{ name: 'now' stop_delay_ms: 1 }} }}"
+    );
+    let mut session = start(&machine, &config);
+    thread::sleep(TOGETHER);
+    assert!(!session.has_ended(Duration::ZERO).unwrap());
+    succeeds(&tracezero(&machine, &["trigger", "other", "now"]));
+    assert!(session.has_ended(PATIENCE).unwrap());
+    assert!(ticks(&judged(&read(&mut session))).len() > 10);
+}
+
+#[test]
 fn the_command_detaches_stops_and_copies_sessions() {
     let Some((machine, _program)) = with_ticks() else {
         return;
