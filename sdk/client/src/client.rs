@@ -96,10 +96,13 @@ impl Client {
         self.shared.counts.sum()
     }
 
-    /// Waits until the daemon has said which data sources it records, and these record. Returns whether
-    /// it has. Only for [`Options::waits_for_daemon`].
-    #[must_use]
-    pub fn wait_learned(&self, timeout: Duration) -> bool {
+    /// Waits until the daemon has said which data sources it records, and these record. Only for
+    /// [`Options::waits_for_daemon`].
+    ///
+    /// # Errors
+    ///
+    /// The state, if no daemon is there, or it does not answer in time.
+    pub fn wait_learned(&self, timeout: Duration) -> Result<(), ClientState> {
         self.shared.wait_learned(timeout)
     }
 

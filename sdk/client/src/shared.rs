@@ -81,15 +81,21 @@ impl Shared {
         self.has_changed.notify_all();
     }
 
-    /// Waits until a daemon has said what it records. Returns whether it has.
-    pub(crate) fn wait_learned(&self, timeout: Duration) -> bool {
+    /// Waits until a daemon has said what it records. Returns the state if it has not, because no daemon
+    /// is there, or it does not answer in time.
+    pub(crate) fn wait_learned(&self, timeout: Duration) -> Result<(), ClientState> {
         // Relaxed: the lock orders it.
-        let has_not = |_: &mut ClientState| !self.has_learned.load(Ordering::Relaxed);
+        let has_learned = || self.has_learned.load(Ordering::Relaxed);
+        let is_under_way = |state: &mut ClientState| {
+            !has_learned() && matches!(state, ClientState::Connecting | ClientState::Connected)
+        };
         let mut state = self.state.lock();
-        let waited = self
-            .has_changed
-            .wait_while_for(&mut state, has_not, timeout);
-        !waited.timed_out()
+        self.has_changed
+            .wait_while_for(&mut state, is_under_way, timeout);
+        match has_learned() {
+            true => Ok(()),
+            false => Err(state.clone()),
+        }
     }
 
     /// Makes the thread end.

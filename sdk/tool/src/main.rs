@@ -48,7 +48,7 @@ use crate::error::ToolError;
     name = "tracezero",
     version,
     after_help = "Exit status: 0 if all is well, 1 if something is wrong with a trace, 2 if it could \
-                  not be read at all or the command was called wrongly."
+                  not be read at all or the command was called wrongly. `record` has further ones."
 )]
 struct Cli {
     #[command(subcommand)]

@@ -1,8 +1,8 @@
 //! Ends a session that was left without its consumer.
 
 use std::fs::File;
-use std::io::BufWriter;
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use tracezero_consumer::Consumer;
 
@@ -28,23 +28,45 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let attached = consumer.attach(&args.key);
     let mut session = attached.map_err(|error| {
         ToolError::Usage(format!(
-            "no session of this user is detached by the key {:?}: {error}",
+            "no session of this user is detached by the key {:?}, or it has ended: {error}",
             args.key
         ))
     })?;
     session.stop().map_err(ToolError::Consumer)?;
-    if let Some(path) = &args.output {
-        let file = File::create(path).map_err(|source| ToolError::Write {
-            path: path.clone(),
-            source,
-        })?;
-        let packets = session.read(BufWriter::new(file));
-        let packets = packets.map_err(ToolError::Consumer)?;
-        println!(
-            "{} written to {}",
-            plural(packets, "packet"),
-            path.display()
-        );
+    let Some(path) = &args.output else {
+        println!("the session has ended");
+        return Ok(Outcome::Fine);
+    };
+    let packets = session.read(BufWriter::new(LateFile { path, file: None }));
+    match packets.map_err(ToolError::Consumer)? {
+        0 => Err(ToolError::Usage(
+            "the session has ended, and its trace is in the file that it was started with: -o is for \
+             sessions without a file"
+                .to_owned(),
+        )),
+        packets => {
+            let packets = plural(packets, "packet");
+            println!("{packets} written to {}", path.display());
+            Ok(Outcome::Fine)
+        }
     }
-    Ok(Outcome::Fine)
+}
+
+/// A file that is created, or replaced, when there is something to write.
+struct LateFile<'a> {
+    path: &'a Path,
+    file: Option<File>,
+}
+
+impl Write for LateFile<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.file.is_none() {
+            self.file = Some(File::create(self.path)?);
+        }
+        self.file.as_mut().map_or(Ok(0), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

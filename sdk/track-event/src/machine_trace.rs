@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{env, fmt};
 
 use parking_lot::Mutex;
-use tracezero_client::{Address, Client, ClientError, Options};
+use tracezero_client::{Address, Client, ClientError, ClientState, Options};
 use tracezero_core::{own_process, reentry};
 use tracezero_producer::DataSourceState;
 
@@ -85,6 +85,7 @@ pub fn connect_client(
     let Some(asked) = asked else {
         return Client::connect(options, track_event).map(Arc::new);
     };
+    let address = options.address.clone();
     let mut of_environment = OF_ENVIRONMENT.lock();
     if let Some(client) = &*of_environment {
         return Ok(Arc::clone(client));
@@ -96,13 +97,24 @@ pub fn connect_client(
     let client = Arc::new(Client::connect(options, track_event)?);
     *of_environment = Some(Arc::clone(&client));
     drop(of_environment);
-    if asked == Asked::ConnectAndWait && !client.wait_learned(WAIT_LIMIT) {
-        report(format_args!(
-            "nothing is recorded yet, the daemon has not answered: {:?}",
-            client.state()
-        ));
+    if asked == Asked::ConnectAndWait
+        && let Err(state) = client.wait_learned(WAIT_LIMIT)
+    {
+        report_state(&state, &address);
     }
     Ok(client)
+}
+
+/// Says why nothing is recorded. Says nothing if the recording has ended, and its daemon with it.
+fn report_state(state: &ClientState, address: &Address) {
+    match state {
+        ClientState::Waiting { .. } if matches!(address, Address::Path(path) if !path.exists()) => {
+        }
+        ClientState::Waiting { reason, .. } => report(format_args!("not recorded: {reason}")),
+        _ => report(format_args!(
+            "not recorded yet: the daemon at {address} has not answered for {WAIT_LIMIT:?}"
+        )),
+    }
 }
 
 fn report(text: fmt::Arguments<'_>) {

@@ -26,6 +26,12 @@ pub(super) fn config(args: &Args) -> Result<Vec<u8>, ToolError> {
     };
     config.write_into_file = Some(true);
     config.file_write_period_ms.get_or_insert(WRITE_PERIOD_MS);
+    // `status` lists it, and `snapshot` takes it.
+    if let Some(key) = &args.detach {
+        config
+            .unique_session_name
+            .get_or_insert_with(|| key.clone());
+    }
     if let Some(time) = args.time {
         config.duration_ms = Some(milliseconds(time));
     }
@@ -38,7 +44,7 @@ fn of_options(args: &Args) -> TraceConfig {
         ..BufferConfig::default()
     };
     let categories = (!args.categories.is_empty()).then(|| TrackEventConfig {
-        enabled_categories: args.categories.clone(),
+        enabled_categories: trimmed(&args.categories),
         disabled_categories: vec!["*".to_owned()],
         ..TrackEventConfig::default()
     });
@@ -79,6 +85,11 @@ fn of_file(path: &Path) -> Result<TraceConfig, ToolError> {
         )));
     }
     Ok(config)
+}
+
+fn trimmed(categories: &[String]) -> Vec<String> {
+    let names = categories.iter().map(|name| name.trim().to_owned());
+    names.collect()
 }
 
 fn milliseconds(time: Duration) -> u32 {

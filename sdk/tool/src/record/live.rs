@@ -19,9 +19,10 @@ pub(super) struct LiveLine {
 }
 
 impl LiveLine {
-    pub(super) fn start() -> Self {
+    pub(super) fn start(is_quiet: bool) -> Self {
         let started = Instant::now();
-        let next = io::stderr().is_terminal().then_some(started + PERIOD);
+        let is_shown = !is_quiet && io::stderr().is_terminal();
+        let next = is_shown.then_some(started + PERIOD);
         Self { started, next }
     }
 
@@ -35,8 +36,9 @@ impl LiveLine {
         // If the daemon is busy, or the session has ended, the line stays.
         if let Some(figures) = session.stats().ok().and_then(|stats| figures(&stats)) {
             let time = duration(self.started.elapsed().as_nanos() as u64);
-            let processes = plural(processes as u64, "producer");
-            show(&format!("\r\x1b[K{time}, {figures}, {processes}"));
+            show(&format!(
+                "\r\x1b[K{time}, {figures}, processes: {processes}"
+            ));
         }
     }
 
@@ -63,11 +65,9 @@ fn figures(stats: &[u8]) -> Option<String> {
         written += buffer.bytes_written().ok()?.unwrap_or_default();
         chunks += buffer.chunks_written().ok()?.unwrap_or_default();
         lost += buffer.chunks_overwritten().ok()?.unwrap_or_default();
-        lost += buffer.chunks_discarded().ok()?.unwrap_or_default();
         lost += buffer.trace_writer_packet_loss().ok()?.unwrap_or_default();
     }
-    Some(format!(
-        "{} in {chunks} chunks, {lost} losses",
-        bytes(written)
-    ))
+    let chunks = plural(chunks, "chunk");
+    let losses = if lost == 0 { "no" } else { "some" };
+    Some(format!("{} in {chunks}, {losses} losses", bytes(written)))
 }

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process;
 use std::time::{Duration, Instant};
 
 use tracezero_consumer::{Consumer, ConsumerError, DaemonSession};
@@ -23,6 +24,7 @@ use self::program::{Program, Signals, State, shell_status};
 use self::report::Contents;
 use crate::Outcome;
 use crate::error::ToolError;
+use crate::units::plural;
 
 /// How often the command looks whether the program or the session has ended.
 const TICK: Duration = Duration::from_millis(20);
@@ -32,6 +34,9 @@ const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
 /// After so long without a producer, the command says what may be missing.
 const NO_PRODUCER_AFTER: Duration = Duration::from_secs(2);
+
+/// The limit of the size of a buffer, in KiB.
+const BUFFER_MAX_KIB: u32 = 4 << 20;
 
 /// The exit status if the recording has failed.
 const FAILED: u8 = 2;
@@ -51,7 +56,7 @@ const LISTED_FORKS_MAX: usize = 10;
 ///
 /// With a program, a tracing daemon runs inside of this command. The program and all programs that it
 /// starts record for it, if they are built with the feature `system` of tracezero, or with Perfetto's
-/// SDK. They need no other change. The recording ends when the program ends. Without a program, the
+/// SDK. They find it by environment variables, and must run as the same user. The recording ends when the program ends. Without a program, the
 /// command records what runs on the machine, through the daemon that runs already: `tracezero daemon`,
 /// or Perfetto's `traced`. Ctrl-C ends the recording, and the file is whole.
 ///
@@ -62,32 +67,44 @@ Example: tracezero record -o tests.pftrace -- cargo test
 
 Or ten seconds of the machine: tracezero record -t 10s --categories http,db
 
-Exit status: that of the program, or 128 and the number of the signal that has ended it; 126 or 127 if it \
-cannot be started; 3 if nothing was recorded; 2 if the recording has failed.
+Exit status: that of the program, also if events were lost, or 128 and the number of the signal that has \
+ended it; 126 or 127 if it cannot be started; 3 if it has succeeded and nothing was recorded; 2 if the \
+recording has failed. SIGINT (Ctrl-C), SIGTERM and SIGHUP go to the program as well; after 5 s, or if the \
+signal comes again, the recording ends without it.
 
-A process that was forked and has not executed a program records nothing. The report names such \
-processes.")]
+A process that was forked by one that records, and has not executed a program, records nothing. The \
+report names those that live longer than 0.2 s.")]
 pub(crate) struct Args {
     /// The trace file; a file of this name is replaced
     #[arg(short, long, value_name = "FILE", default_value = "recording.pftrace")]
     output: PathBuf,
-    /// The maximum duration of the recording, such as 500ms, 10s or 2m; a program goes on after it
+    /// The maximum duration of the recording, such as 500ms, 10s, 2m or 1h; a number alone is in seconds.
+    /// A program goes on after it
     #[arg(short, long, value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
-    /// The size of the buffer between the programs and the file, such as 512kb, 64mb or 1gb
+    /// The size of the buffer between the programs and the file, such as 512kb, 64mb or 1gb; less than
+    /// 4gb
     #[arg(long, value_name = "SIZE", default_value = "64mb", value_parser = parse_size_kib)]
     buffer: u32,
-    /// The categories of events to record, separated by commas; all by default
+    /// The categories of events to record, separated by commas, such as http,db.*; all by default
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     categories: Vec<String>,
-    /// A configuration (TraceConfig) in place of these options, encoded or in protobuf's text format
+    /// A configuration (TraceConfig) in place of --buffer and --categories, encoded or in protobuf's text
+    /// format
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["buffer", "categories"])]
     config: Option<PathBuf>,
+    /// Show no line with the time, bytes and losses so far on a terminal
+    #[arg(short, long)]
+    quiet: bool,
     /// Lets the recording of the machine go on without this command, until `tracezero stop KEY`
     #[arg(long, value_name = "KEY", conflicts_with = "program")]
     detach: Option<String>,
     /// The program and its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
     program: Vec<OsString>,
 }
 
@@ -102,7 +119,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
 /// Records through the daemon of the machine, until a signal or the end of the session.
 fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
     let consumer = Consumer::connect().map_err(ToolError::Consumer)?;
-    let mut session = start(args, consumer)?;
+    let (mut session, file) = start(args, consumer)?;
+    file.keep()?;
     if let Some(key) = &args.detach {
         session.detach(key).map_err(ToolError::Consumer)?;
         print_lines(&[format!(
@@ -111,7 +129,7 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         )]);
         return Ok(Outcome::Fine);
     }
-    let mut live = LiveLine::start();
+    let mut live = LiveLine::start(args.quiet);
     let mut producers = Producers::default();
     while signals.count() == 0 && !session.has_ended(TICK).map_err(ToolError::Consumer)? {
         producers.look(&mut session);
@@ -136,12 +154,13 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
 fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
     let daemon = PrivateDaemon::start(args.config.is_none()).map_err(ToolError::Daemon)?;
     let consumer = Consumer::connect_to(&daemon.consumer_address()).map_err(ToolError::Consumer)?;
-    let mut session = start(args, consumer)?;
+    let (mut session, file) = start(args, consumer)?;
     let mut program = match Program::start(&args.program, &daemon) {
         Ok(program) => program,
-        Err(error) => return cannot_start(args, &error),
+        Err(error) => return Ok(cannot_start(args, &error)),
     };
-    let mut watch = Watch::of(program.id());
+    file.keep()?;
+    let mut watch = Watch::of(program.id(), LiveLine::start(args.quiet));
     let mut ended = watch.until_end(&mut session, &mut program, signals);
     if ended.is_ok() {
         ended = session.stop().map_err(ToolError::Consumer);
@@ -163,14 +182,14 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         State::Ended(status) => shell_status(status),
         State::Runs | State::IsLeft => {
             print_lines(&["the program goes on, and is not recorded any more".to_owned()]);
-            128 + libc::SIGTERM as u8
+            u8::try_from(128 + signals.number()).unwrap_or(FAILED)
         }
     };
     if ended.is_err() {
         return Ok(Outcome::Status(FAILED));
     }
     if status == 0 && !contents.has_processes() {
-        print_lines(&[format!("nothing was recorded: {NO_PRODUCER_REMEDY}")]);
+        print_lines(&[nothing_recorded(&watch.producers)]);
         return Ok(Outcome::Status(NOTHING_RECORDED));
     }
     Ok(Outcome::Status(status))
@@ -186,12 +205,12 @@ struct Watch {
 }
 
 impl Watch {
-    fn of(program: u32) -> Self {
+    fn of(program: u32, live: LiveLine) -> Self {
         Self {
             state: State::Runs,
             processes: Processes::of(program),
             producers: Producers::default(),
-            live: LiveLine::start(),
+            live,
         }
     }
 
@@ -256,44 +275,86 @@ impl Watch {
 }
 
 /// What to do if a program does not record.
-const NO_PRODUCER_REMEDY: &str = "a program records if it is built with the feature `system` of \
-    tracezero (`tracezero = { version = \"..\", features = [\"system\"] }`) or with Perfetto's SDK, and \
-    once it has reached a trace point";
+const NO_PRODUCER_REMEDY: &str = "a program records once it has reached a trace point, if it is built with \
+    tracezero's feature `system` or with Perfetto's SDK";
+
+/// Says why nothing was recorded.
+fn nothing_recorded(producers: &Producers) -> String {
+    match producers.count() {
+        0 => format!("nothing was recorded: {NO_PRODUCER_REMEDY}"),
+        count => format!(
+            "nothing was recorded: {} connected, and had no event of the chosen categories in time",
+            plural(count as u64, "process").replace("processs", "processes")
+        ),
+    }
+}
+
+/// A file that becomes the trace file when the recording has begun. Until then, a file of that name stays.
+#[derive(Debug)]
+struct NewFile<'a> {
+    file: PathBuf,
+    output: &'a Path,
+}
+
+impl<'a> NewFile<'a> {
+    /// Creates the file beside the trace file.
+    fn create(output: &'a Path) -> Result<(Self, File), ToolError> {
+        if output == Path::new("-") {
+            return Err(ToolError::Usage(
+                "a recording needs a file: name one with -o".to_owned(),
+            ));
+        }
+        if output.exists() && !output.is_file() {
+            let output = output.display();
+            return Err(ToolError::Usage(format!(
+                "{output} is no regular file: name another one with -o"
+            )));
+        }
+        let mut name = output.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".new-{}", process::id()));
+        let file = output.with_file_name(name);
+        // The daemon reads it when the session is cloned.
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(true);
+        let opened = options.open(&file).map_err(|source| ToolError::Write {
+            path: output.to_owned(),
+            source,
+        })?;
+        Ok((Self { file, output }, opened))
+    }
+
+    /// Replaces the trace file.
+    fn keep(self) -> Result<(), ToolError> {
+        fs::rename(&self.file, self.output).map_err(|source| ToolError::Write {
+            path: self.output.to_owned(),
+            source,
+        })
+    }
+}
+
+impl Drop for NewFile<'_> {
+    fn drop(&mut self) {
+        // It is not there any more if it was kept.
+        let _ = fs::remove_file(&self.file);
+    }
+}
 
 /// Starts a session that writes the trace file.
-fn start(args: &Args, consumer: Consumer) -> Result<DaemonSession, ToolError> {
+fn start(args: &Args, consumer: Consumer) -> Result<(DaemonSession, NewFile<'_>), ToolError> {
     let config = config::config(args)?;
-    let failed = |source| ToolError::Write {
-        path: args.output.clone(),
-        source,
-    };
-    // The daemon reads it when the session is cloned.
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(true);
-    let file = options.open(&args.output).map_err(failed)?;
-    // The report reads it.
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Err(ToolError::Usage(format!(
-            "{} is no regular file: name another one with -o",
-            args.output.display()
-        )));
-    }
-    let started = consumer.record_to_file(&config, file);
-    started.map_err(|error| {
-        let _ = fs::remove_file(&args.output);
-        ToolError::Consumer(error)
-    })
+    let (new_file, file) = NewFile::create(&args.output)?;
+    let session = consumer.record_to_file(&config, file);
+    Ok((session.map_err(ToolError::Consumer)?, new_file))
 }
 
 /// Says why the program does not start, with the exit status of a shell.
-fn cannot_start(args: &Args, error: &io::Error) -> Result<Outcome, ToolError> {
-    let _ = fs::remove_file(&args.output);
+fn cannot_start(args: &Args, error: &io::Error) -> Outcome {
     let program = args.program[0].display();
     print_lines(&[format!("error: {program} cannot be started: {error}")]);
-    Ok(Outcome::Status(match error.kind() {
+    Outcome::Status(match error.kind() {
         io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,
-    }))
+    })
 }
 
 /// The producers that were connected at some time.
@@ -356,8 +417,8 @@ fn parse_size_kib(text: &str) -> Result<u32, String> {
     let size = number.parse::<u64>().ok();
     size.and_then(|size| size.checked_mul(unit_kib))
         .and_then(|kib| u32::try_from(kib).ok())
-        .filter(|kib| *kib > 0)
-        .ok_or_else(|| format!("{text:?} is no size: give one such as 64mb"))
+        .filter(|kib| (1..BUFFER_MAX_KIB).contains(kib))
+        .ok_or_else(|| format!("{text:?} is no size between 1kb and 4gb: give one such as 64mb"))
 }
 
 /// Splits a text before its first letter.

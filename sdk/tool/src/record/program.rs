@@ -44,6 +44,11 @@ impl Signals {
         SIGNALS.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of the last signal.
+    pub(super) fn number(&self) -> i32 {
+        LAST_SIGNAL.load(Ordering::Relaxed)
+    }
+
     fn last(&self) -> Option<Signal> {
         Signal::from_named_raw(LAST_SIGNAL.load(Ordering::Relaxed))
     }

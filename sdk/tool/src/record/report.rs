@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use protozero::{DecodeError, Decoder, Value};
+use tracezero_core::protos::trace_packet::SequenceFlags;
 use tracezero_core::protos::{TracePacket, TracePacketDecoder};
 
 use crate::error::ToolError;
@@ -32,7 +33,12 @@ pub(super) struct Contents {
 struct Sequence {
     /// The process; `None` for packets of the daemon itself.
     pid: Option<i32>,
+    /// Those that readers can decode.
     events: u64,
+    /// Those that need definitions which are lost.
+    unreadable: u64,
+    /// True if the definitions that packets build on are in the trace.
+    has_state: bool,
 }
 
 impl Contents {
@@ -56,7 +62,7 @@ impl Contents {
         let decoder = TracePacketDecoder::new(packet);
         let id = decoder.trusted_packet_sequence_id()?.unwrap_or_default();
         let sequence = self.sequences.entry(id).or_default();
-        sequence.events += u64::from(decoder.track_event()?.is_some());
+        sequence.add_event(&decoder)?;
         // Some packets of each sequence have it.
         if let Some(pid) = decoder.trusted_pid()?.filter(|pid| *pid > 0) {
             sequence.pid = Some(pid);
@@ -93,6 +99,13 @@ impl Contents {
             .any(|sequence| sequence.pid.is_some())
     }
 
+    fn unreadable(&self) -> u64 {
+        self.sequences
+            .values()
+            .map(|sequence| sequence.unreadable)
+            .sum()
+    }
+
     /// Returns the lines of the report.
     pub(super) fn lines(&self, path: &Path) -> Vec<String> {
         // Events and sequences of each process.
@@ -113,7 +126,7 @@ impl Contents {
                 count => format!("{count} processes"),
             },
             bytes(self.bytes),
-            self.losses.packets(),
+            self.losses.packets().saturating_add(self.unreadable()),
             path.display()
         )];
         for (pid, (events, sequences)) in processes {
@@ -145,8 +158,11 @@ impl Contents {
                 .map(|(cause, count)| format!("{count} {cause}"))
                 .collect();
             lines.push(format!(
-                "  lost by thread {:?}{of_process}: {}",
-                losses.thread_name,
+                "  lost by {}{of_process}: {}",
+                match &losses.thread_name[..] {
+                    "" => format!("a thread without a name (sequence {sequence})"),
+                    name => format!("thread {name}"),
+                },
                 counts.join(", ")
             ));
         }
@@ -154,11 +170,40 @@ impl Contents {
             let more = (lossy.len() - LISTED_THREADS_MAX) as u64;
             lines.push(format!("  and by {}", plural(more, "more thread")));
         }
+        let unreadable = self.unreadable();
+        if unreadable > 0 {
+            lines.push(format!(
+                "  lost: {}, which need names or times of packets that were lost before them",
+                plural(unreadable, "event")
+            ));
+        }
         let causes: BTreeSet<&str> = lossy
             .iter()
             .flat_map(|(_, losses)| losses.packets.iter().map(|(cause, _)| *cause))
             .collect();
         lines.extend(causes.into_iter().filter_map(remedy).map(str::to_owned));
+    }
+}
+
+impl Sequence {
+    /// Counts the event of a packet, if it has one.
+    fn add_event(&mut self, packet: &TracePacketDecoder<'_>) -> Result<(), DecodeError> {
+        let flags = packet.sequence_flags()?.unwrap_or_default();
+        let has_flag = |flag: SequenceFlags| flags & flag.0.cast_unsigned() != 0;
+        if packet.previous_packet_dropped()?.unwrap_or_default() != 0 {
+            self.has_state = false;
+        }
+        if has_flag(SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED) {
+            self.has_state = true;
+        }
+        if packet.track_event()?.is_some() {
+            let needs_state = has_flag(SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE);
+            match needs_state && !self.has_state {
+                true => self.unreadable += 1,
+                false => self.events += 1,
+            }
+        }
+        Ok(())
     }
 }
 

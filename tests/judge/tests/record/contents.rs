@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use judge::Verdict;
+use judge::{Options, Verdict};
 use support::Folder;
 
 use crate::program::{PACKETS, SPANS, THREADS, command};
@@ -86,6 +86,22 @@ fn all_programs_that_a_program_starts_are_recorded() {
     assert_eq!(named, pids);
     recorded.assert_says("60003 events of 3 processes, ");
     recorded.assert_says("recorded nothing: a fork records once it executes a program");
+}
+
+#[test]
+fn the_report_counts_the_events_that_readers_decode() {
+    let recorded = Recorded::of(&["--buffer", "16kb"], &command("spans"));
+    let options = Options {
+        allow_unreadable_after_loss: true,
+        allow_open_spans: true,
+        ..Options::default()
+    };
+    let verdict = recorded.judged_with(options);
+    let written = 2 * THREADS * SPANS as usize;
+    assert!(verdict.events.len() < written, "nothing was lost");
+    recorded.assert_says(&format!("{} events of 1 process, ", verdict.events.len()));
+    recorded.assert_says("overwritten");
+    recorded.assert_says("--buffer");
 }
 
 #[test]

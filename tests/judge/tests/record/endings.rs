@@ -55,10 +55,29 @@ fn a_program_that_cannot_be_started_leaves_no_file() {
 }
 
 #[test]
+fn a_trace_stays_until_a_recording_replaces_it() {
+    let recorded = Recorded::of(&[], &command("one event"));
+    let recorded = recorded.again(&[], &Command::new("/nonexistent"));
+    assert_eq!(recorded.status.code(), Some(127));
+    assert_eq!(recorded.judged().events_named("one").count(), 1);
+    let recorded = recorded.again(&[], &command("spans"));
+    assert_eq!(recorded.judged().events_named("one").count(), 0);
+}
+
+#[test]
+fn a_program_that_starts_after_the_recording_does_not_wait() {
+    let program = after("sleep 0.6", "first event at once");
+    let recorded = Recorded::of(&["-t", "200ms"], &program);
+    // It says with another status that it has waited.
+    assert_eq!(recorded.status.code(), Some(3), "{}", recorded.said);
+    assert!(!recorded.said.contains("not recorded"), "{}", recorded.said);
+}
+
+#[test]
 fn nothing_recorded_is_an_exit_status_of_its_own() {
     let recorded = Recorded::of(&[], &Command::new("true"));
     assert_eq!(recorded.status.code(), Some(3));
-    recorded.assert_says("nothing was recorded: a program records if");
+    recorded.assert_says("nothing was recorded: a program records once");
     // It is said while the program runs, too.
     let recorded = Recorded::of(&[], &command("silent"));
     assert_eq!(recorded.status.code(), Some(3));

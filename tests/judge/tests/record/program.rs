@@ -57,6 +57,11 @@ fn runs() {
             instant!("test", "one");
             process::exit(FAILS_WITH);
         }
+        "first event at once" => {
+            let start = Instant::now();
+            instant!("test", "one");
+            process::exit(i32::from(start.elapsed() > Duration::from_secs(1)) * 9);
+        }
         "aborts" => {
             instant!("test", "one");
             process::abort();

@@ -128,6 +128,12 @@ impl Recorded {
         Recording::start(options, program).finish()
     }
 
+    /// Records another program into the same file.
+    pub fn again(self, options: &[&str], program: &Command) -> Self {
+        let command = record(&self.folder, options);
+        Recording::of(command, self.folder, program).finish()
+    }
+
     /// Returns the trace, as a reader that is not ours sees it.
     #[track_caller]
     pub fn judged(&self) -> Verdict {
