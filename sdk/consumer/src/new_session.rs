@@ -14,7 +14,7 @@ use crate::port::ANSWER_LIMIT;
 /// The session that a consumer clones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionToClone<'a> {
-    /// The session with this number, which [`DaemonState::sessions`] tells.
+    /// The session with this number, which [`DaemonState::sessions`](crate::DaemonState::sessions) tells.
     Id(u64),
     /// The session whose configuration has this `unique_session_name`.
     Name(&'a str),

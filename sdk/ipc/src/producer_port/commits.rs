@@ -27,14 +27,14 @@ pub fn flush_done(flush: FlushId) -> Vec<u8> {
 /// The maximum size of the chunks that are committed by one frame, in bytes. A daemon that serves many
 /// producers handles some frames of each in turn. If these brought megabytes, a packet whose rest is in
 /// the next frame would be overwritten in a ring before its producer has its turn again.
-pub const MOVED_MAX_BYTES: u32 = 128 * 1024;
+const MOVED_MAX_BYTES: u32 = 128 * 1024;
 
 /// What a chunk counts at least. An encoded move has at most 20 bytes, so those of empty chunks fit into
 /// a frame.
 const MOVE_BYTES: u32 = 32;
 
 /// Encodes [`Method::CommitData`](super::Method::CommitData) for chunks. Calls `each` with the requests,
-/// in order: one, or several if the chunks have more than [`MOVED_MAX_BYTES`].
+/// in order: one, or several if the chunks have more than 128 KiB.
 pub fn commit_moves(chunks_to_move: &[ChunkToMove], mut each: impl FnMut(&[u8])) {
     let mut rest = chunks_to_move;
     while !rest.is_empty() {
