@@ -196,3 +196,28 @@ fn create(path: &Path) -> io::Result<(File, Option<Unfinished>)> {
     let file = File::create(&unfinished)?;
     Ok((file, Some(Unfinished(unfinished))))
 }
+
+/// A file that is created, or replaced, when there is something to write.
+pub(crate) struct LateFile<'a> {
+    path: &'a Path,
+    file: Option<File>,
+}
+
+impl<'a> LateFile<'a> {
+    pub(crate) const fn new(path: &'a Path) -> Self {
+        Self { path, file: None }
+    }
+}
+
+impl Write for LateFile<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.file.is_none() {
+            self.file = Some(File::create(self.path)?);
+        }
+        self.file.as_mut().map_or(Ok(0), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,13 +1,13 @@
 //! Ends a session that was left without its consumer.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::BufWriter;
+use std::path::PathBuf;
 
 use tracezero_consumer::Consumer;
 
 use crate::Outcome;
 use crate::error::ToolError;
+use crate::output::LateFile;
 use crate::units::plural;
 
 /// Ends a session that was detached, as by `tracezero record --detach KEY`
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         println!("the session has ended");
         return Ok(Outcome::Fine);
     };
-    let packets = session.read(BufWriter::new(LateFile { path, file: None }));
+    let packets = session.read(BufWriter::new(LateFile::new(path)));
     match packets.map_err(ToolError::Consumer)? {
         0 => Err(ToolError::Usage(
             "the session has ended, and its trace is in the file that it was started with: -o is for \
@@ -49,24 +49,5 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             println!("{packets} written to {}", path.display());
             Ok(Outcome::Fine)
         }
-    }
-}
-
-/// A file that is created, or replaced, when there is something to write.
-struct LateFile<'a> {
-    path: &'a Path,
-    file: Option<File>,
-}
-
-impl Write for LateFile<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.file.is_none() {
-            self.file = Some(File::create(self.path)?);
-        }
-        self.file.as_mut().map_or(Ok(0), |file| file.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

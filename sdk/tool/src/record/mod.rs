@@ -10,7 +10,7 @@ mod report; // what was recorded
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ use self::program::{Program, Signals, State, shell_status};
 use self::report::Contents;
 use crate::Outcome;
 use crate::error::ToolError;
+use crate::output::LateFile;
 use crate::units::plural;
 
 /// How often the command looks whether the program or the session has ended.
@@ -99,6 +100,10 @@ pub(crate) struct Args {
     /// Lets the recording of the machine go on without this command, until `tracezero stop KEY`
     #[arg(long, value_name = "KEY", conflicts_with = "program")]
     detach: Option<String>,
+    /// Takes over a recording that was detached, until Ctrl-C; -o is for one that does not write into a
+    /// file
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["program", "detach", "config", "buffer", "categories", "time"])]
+    attach: Option<String>,
     /// The program and its arguments
     #[arg(
         trailing_var_arg = true,
@@ -119,6 +124,9 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
 /// Records through the daemon of the machine, until a signal or the end of the session.
 fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
     let consumer = Consumer::connect().map_err(ToolError::Consumer)?;
+    if let Some(key) = &args.attach {
+        return attach(args, consumer.attach(key), signals);
+    }
     let (mut session, file) = start(args, consumer)?;
     file.keep()?;
     if let Some(key) = &args.detach {
@@ -129,14 +137,7 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         )]);
         return Ok(Outcome::Fine);
     }
-    let mut live = LiveLine::start(args.quiet);
-    let mut producers = Producers::default();
-    while signals.count() == 0 && !session.has_ended(TICK).map_err(ToolError::Consumer)? {
-        producers.look(&mut session);
-        live.update(&mut session, producers.count());
-    }
-    live.clear();
-    session.stop().map_err(ToolError::Consumer)?;
+    wait_for_signal(args, &mut session, signals)?;
     let contents = Contents::of(&args.output)?;
     print_lines(&contents.lines(&args.output));
     if contents.has_processes() {
@@ -148,6 +149,42 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
             .to_owned(),
     ]);
     Ok(Outcome::Status(NOTHING_RECORDED))
+}
+
+/// Takes over a session until a signal or its end.
+fn attach(
+    args: &Args,
+    attached: Result<DaemonSession, ConsumerError>,
+    signals: &Signals,
+) -> Result<Outcome, ToolError> {
+    let mut session = attached.map_err(ToolError::Consumer)?;
+    wait_for_signal(args, &mut session, signals)?;
+    let out = BufWriter::new(LateFile::new(&args.output));
+    match session.read(out).map_err(ToolError::Consumer)? {
+        0 => print_lines(&["the recording has ended".to_owned()]),
+        packets => print_lines(&[format!(
+            "{} written to {}",
+            plural(packets, "packet"),
+            args.output.display()
+        )]),
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Waits for a signal or the end of a session, and stops the session.
+fn wait_for_signal(
+    args: &Args,
+    session: &mut DaemonSession,
+    signals: &Signals,
+) -> Result<(), ToolError> {
+    let mut live = LiveLine::start(args.quiet);
+    let mut producers = Producers::default();
+    while signals.count() == 0 && !session.has_ended(TICK).map_err(ToolError::Consumer)? {
+        producers.look(session);
+        live.update(session, producers.count());
+    }
+    live.clear();
+    session.stop().map_err(ToolError::Consumer)
 }
 
 /// Records a program by a daemon of this process.

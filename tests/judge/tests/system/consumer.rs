@@ -245,3 +245,17 @@ fn the_command_detaches_stops_and_copies_sessions() {
     assert_eq!(tracezero(&machine, &["stop", "key"]).status.code(), Some(2));
     assert!(machine.has_sessions(0));
 }
+
+#[test]
+fn the_command_takes_over_a_detached_session() {
+    let Some((machine, _program)) = with_ticks() else {
+        return;
+    };
+    let config = format!("{EVERYTHING} duration_ms: 300");
+    start(&machine, &config).detach("key").unwrap();
+    // It ends by itself.
+    let args = ["record", "--attach", "key", "-o", "trace"];
+    succeeds(&tracezero(&machine, &args));
+    let verdict = judged(&fs::read(machine.file("trace")).unwrap());
+    assert!(ticks(&verdict).len() > 50);
+}
