@@ -49,6 +49,14 @@ pub(crate) fn plural(count: u64, thing: &str) -> String {
     }
 }
 
+/// Formats a number of processes.
+pub(crate) fn processes(count: u64) -> String {
+    match count {
+        1 => "1 process".to_owned(),
+        _ => format!("{count} processes"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

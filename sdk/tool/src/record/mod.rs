@@ -25,7 +25,7 @@ use self::report::Contents;
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::output::LateFile;
-use crate::units::plural;
+use crate::units::{plural, processes};
 
 /// How often the command looks whether the program or the session has ended.
 const TICK: Duration = Duration::from_millis(20);
@@ -179,8 +179,12 @@ fn wait_for_signal(
 ) -> Result<(), ToolError> {
     let mut live = LiveLine::start(args.quiet);
     let mut producers = Producers::default();
+    let mut next_look = Instant::now();
     while signals.count() == 0 && !session.has_ended(TICK).map_err(ToolError::Consumer)? {
-        producers.look(session);
+        if Instant::now() >= next_look {
+            next_look = Instant::now() + LOOK_PERIOD;
+            producers.look(session);
+        }
         live.update(session, producers.count());
     }
     live.clear();
@@ -321,7 +325,7 @@ fn nothing_recorded(producers: &Producers) -> String {
         0 => format!("nothing was recorded: {NO_PRODUCER_REMEDY}"),
         count => format!(
             "nothing was recorded: {} connected, and had no event of the chosen categories in time",
-            plural(count as u64, "process").replace("processs", "processes")
+            processes(count as u64)
         ),
     }
 }

@@ -10,7 +10,7 @@ use tracezero_core::protos::{TracePacket, TracePacketDecoder};
 use crate::error::ToolError;
 use crate::losses::{Losses, SequenceLosses};
 use crate::packets::Packets;
-use crate::units::{bytes, plural};
+use crate::units::{self, bytes, plural};
 
 /// The field of a packet that holds the accounts of sequences.
 const SEQUENCE_ACCOUNTS: u32 = 1990;
@@ -121,10 +121,7 @@ impl Contents {
         let mut lines = vec![format!(
             "{} of {}, {}, {} lost: {}",
             plural(events.sum(), "event"),
-            match processes.len() {
-                1 => "1 process".to_owned(),
-                count => format!("{count} processes"),
-            },
+            units::processes(processes.len() as u64),
             bytes(self.bytes),
             self.losses.packets().saturating_add(self.unreadable()),
             path.display()

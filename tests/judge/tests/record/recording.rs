@@ -35,7 +35,9 @@ fn tool() -> &'static Path {
 
 /// Returns the command `tracezero record -o trace`, in a folder.
 fn record(folder: &Folder, options: &[&str]) -> Command {
-    let mut command = Command::new(tool());
+    // A shell starts tests in the background with signals that are ignored, which programs inherit.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT,TERM,HUP").arg(tool());
     command.arg("record").arg("-o").arg(trace(folder));
     command.args(options);
     // Not the terminal of whoever runs the tests.
