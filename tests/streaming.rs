@@ -156,7 +156,7 @@ fn packet_ending_in_idle_chunk_is_not_overwritten() {
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let (wrote, has_written) = std::sync::mpsc::channel();
     let idle = thread::spawn(move || {
-        // More than one chunk, less than two.
+        // Fills more than one chunk, but less than two.
         (0..5).for_each(write);
         wrote.send(()).unwrap();
         // An error means that the other thread is done.
@@ -281,7 +281,7 @@ fn each_write_can_be_made_to_reach_the_disk() {
     let session = dropping().sync_after_write().record_to_file(&file).unwrap();
     write(1);
     wait_until(|| {
-        // The packet may not yet be committed, or not yet written.
+        // Without this flush, the packet may not be committed, or not written yet.
         assert!(session.control().flush());
         let trace = fs::read(&file).unwrap();
         is_whole(&trace) && support::numbers(&trace).contains(&1)
@@ -382,7 +382,7 @@ fn growing_to(limit_mib: u32) -> TraceConfig {
 #[test]
 fn a_buffer_grows_while_its_file_stands_still() {
     let _guard = alone();
-    // 20 MiB.
+    // The packets have about 20 MiB.
     let count = 20_000;
     let (numbers, report) = record_before_reading(growing_to(32), || (0..count).for_each(write));
     assert!(numbers.iter().copied().eq(0..count), "{report}");

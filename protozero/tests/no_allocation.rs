@@ -81,7 +81,8 @@ fn fixed_and_null_buffers_allocate_nothing_at_inline_depth() {
         });
         assert_eq!(count, 0, "{depth} levels");
     }
-    // A stream allocates once to record messages that are open when their range ends.
+    // A stream allocates once, to record the messages that are open at the end of a range. These
+    // allocations happen here, before the count starts.
     let mut null = NullBuffered::<Message>::new();
     write(&mut null.message(), 15);
     let mut tiny = FixedSource::stream(&mut []);

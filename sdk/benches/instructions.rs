@@ -4,8 +4,8 @@
 //! cargo bench -p tracezero --bench instructions
 //! ```
 //!
-//! With `TRACEZERO_SYSTEM=1`, a daemon records, which runs already and has a session with the events
-//! of the category `bench` and the packets: `ci/instructions.sh` starts both.
+//! With `TRACEZERO_SYSTEM=1`, a daemon records. It must already run, and have a session with the
+//! events of the category `bench` and the packets: `ci/instructions.sh` starts both.
 
 #[path = "../../protozero/benches/callgrind/mod.rs"]
 mod callgrind;
@@ -26,7 +26,7 @@ use tracezero_core::ids::{BufferId, WriterId};
 use tracezero_core::shm::{Geometry, PageLayout, shared_memory};
 use tracezero_producer::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, TraceWriter};
 
-/// The values that are written; unknown to the compiler.
+/// The values that are written. The compiler does not know them.
 struct Values {
     timestamp_ns: u64,
     number: u32,
@@ -103,8 +103,8 @@ callgrind::subjects! {
             event.set_str(&v.text);
         });
     }));
-    // Includes reading the clock, which is a system call here, and timestamps of as many bytes as
-    // that takes.
+    // Includes reading the clock, which is a system call here. The slow clock also makes the times
+    // between events longer, so timestamps take more bytes.
     instant: 193, record_instant();
     span: 408, record_span();
     span_3_args: 526, record_span_3_args(v);
@@ -113,7 +113,7 @@ callgrind::subjects! {
     thousand_instants: 229_000, (0..1000).for_each(|_| record_instant());
 }
 
-/// A service that does nothing with commits.
+/// A service that ignores commits.
 struct Idle;
 
 impl ServiceEndpoint for Idle {
@@ -137,7 +137,7 @@ fn main() -> ExitCode {
             .add_buffer(BufferConfig::ring(1024))
             .add_data_source(DataSourceConfig::new(<Packets as DataSource>::NAME))
             .add_data_source(DataSourceConfig::new("track_event").track_event(&events));
-        // `ci/instructions.sh` compares the two.
+        // `ci/instructions.sh` compares the counts with and without crash files.
         let config = match env::var_os("TRACEZERO_CRASH_SAFE") {
             Some(_) => config.crash_safe(),
             None => config,
@@ -153,7 +153,7 @@ fn main() -> ExitCode {
         }
         let geometry = Geometry::new(4096, 4096).expect("one page");
         let (memory, _service) = shared_memory(geometry).expect("a page");
-        // The packets fit into one chunk, which nobody takes away.
+        // The packets fit into one chunk, and the service never takes this chunk.
         let config = ArbiterConfig {
             page_layout: Some(PageLayout::One),
             ..ArbiterConfig::default()

@@ -23,7 +23,8 @@ const TEXT: &str = "sixteen bytes ..";
 
 fn layer(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("layer");
-    // Long enough to fill a ring once: before that, its memory is new.
+    // The warm-up is long enough to fill a ring once, so that writes to new memory are not
+    // measured.
     group.warm_up_time(Duration::from_secs(3));
     group.measurement_time(Duration::from_secs(2));
 

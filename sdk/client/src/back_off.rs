@@ -1,28 +1,30 @@
-//! How long to wait until the next attempt to connect.
+//! The time to wait before the next attempt to connect.
 
 use std::sync::Weak;
 use std::time::Duration;
 
 use crate::remote_service::RemoteService;
 
-/// The number of earlier connections whose memory is still mapped, from which on attempts are rare.
-/// A thread gives up the memory of an ended connection when it traces next, or ends.
+/// The number of ended connections whose memory is still mapped, from which on the client rarely
+/// tries to connect. A thread unmaps the memory of an ended connection when it traces next, or
+/// ends.
 const OLD_MEMORIES_MAX: usize = 16;
 
 /// The wait after many attempts.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The waits between attempts: 1 s, 2 s and so on up to 10 s, and then 30 s each.
+/// The waits between attempts: 1 s, 2 s and so on up to 10 s, and then 30 s each. While too much
+/// memory of ended connections is mapped, each wait is 30 s.
 #[derive(Debug, Default)]
 pub(crate) struct BackOff {
     attempts: u64,
-    /// The services of earlier connections. Memory holds its service, so a service that is gone has
-    /// no memory.
+    /// The services of ended connections. The memory of a connection keeps its service alive, so if
+    /// a service is dropped, its memory is unmapped.
     earlier: Vec<Weak<RemoteService>>,
 }
 
 impl BackOff {
-    /// Returns the wait after another attempt.
+    /// Counts an attempt. Returns the wait after it.
     pub(crate) fn next(&mut self) -> Duration {
         self.earlier.retain(|service| service.strong_count() > 0);
         self.attempts += 1;
@@ -33,12 +35,12 @@ impl BackOff {
         }
     }
 
-    /// Notes that the next attempt may succeed.
+    /// Starts again with short waits, because the next attempt may succeed.
     pub(crate) fn reset(&mut self) {
         self.attempts = 0;
     }
 
-    /// Notes a connection that has ended.
+    /// Adds the service of a connection that has ended.
     pub(crate) fn add_ended(&mut self, service: Weak<RemoteService>) {
         self.earlier.push(service);
     }

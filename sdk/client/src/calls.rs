@@ -1,5 +1,5 @@
-//! Makes the calls of the daemon on a thread of its own: a data source may take its time
-//! to start or stop.
+//! Makes the calls that the daemon commands, on a separate thread: a data source may take long to
+//! start or stop.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,17 +24,19 @@ use tracezero_producer::{
 use crate::remote_service::RemoteService;
 use crate::shared::Shared;
 
-/// The maximum number of calls that wait. If a callback takes so long that more come, the connection
-/// ends.
+/// The maximum number of calls that wait. If a callback takes so long that more calls wait, the
+/// connection ends.
 const WAITING_MAX: usize = 4096;
 
-/// The behaviour of writers that find no free chunk, if the configuration leaves it to the producer.
+/// The policy of writers that find no free chunk, if the configuration leaves the choice to the
+/// producer.
 const DEFAULT_POLICY: BufferExhaustedPolicy = BufferExhaustedPolicy::StallThenDrop;
 
-/// The number of the first session of a daemon that does not number them.
+/// The first of the session numbers that the client chooses. If a daemon does not number its
+/// sessions, each instance gets such a number.
 const OWN_NUMBERS: u64 = 1 << 63;
 
-/// A call.
+/// A call that the thread makes.
 #[derive(Debug)]
 enum Call {
     UseMemory(ProducerMemory),
@@ -48,7 +50,7 @@ enum Call {
     FinishSync(u64),
 }
 
-/// A configuration that outlives its frame.
+/// A copy of a configuration, which outlives the received frame.
 #[derive(Debug)]
 struct OwnedConfig {
     name: String,
@@ -76,7 +78,7 @@ pub(crate) struct Calls {
     queue: SyncSender<Call>,
 }
 
-/// The thread that makes the calls. It ends when it has disconnected the realm.
+/// The thread that makes the calls. The thread ends after it has disconnected the realm.
 #[derive(Debug)]
 pub(crate) struct CallsThread {
     /// The service of the connection, which lives as long as the connection's memory.
@@ -84,7 +86,7 @@ pub(crate) struct CallsThread {
     pub(crate) thread: JoinHandle<()>,
 }
 
-/// More calls are waiting than the producer can keep up with.
+/// The error if too many calls wait: the producer is slower than the daemon's commands.
 #[derive(Debug)]
 pub(crate) struct TooManyCalls;
 
@@ -107,12 +109,12 @@ impl Calls {
         Ok((Self { queue }, thread))
     }
 
-    /// Passes the memory on, which the daemon has given.
+    /// Queues a call that uses the memory that the daemon has given.
     pub(crate) fn use_memory(&self, memory: ProducerMemory) -> Result<(), TooManyCalls> {
         self.push(Call::UseMemory(memory))
     }
 
-    /// Passes a command on.
+    /// Queues the call for a command.
     pub(crate) fn command(&self, command: Command<'_>) -> Result<(), TooManyCalls> {
         self.push(match command {
             Command::SetUp(id, config) => Call::SetUp(id, OwnedConfig::new(&config)),
@@ -129,13 +131,14 @@ impl Calls {
         })
     }
 
-    /// Makes the writers start their incremental state again.
+    /// Queues a call that makes the writers restart their incremental state.
     pub(crate) fn restart_state(&self) {
-        // If many calls wait, this one is left out.
+        // If the queue is full, this call is left out. A later one follows.
         let _ = self.push(Call::RestartState);
     }
 
-    /// Notes that the daemon has answered a request of the kind Sync, when all calls before it are made.
+    /// Queues a note that the daemon has answered a request of the kind Sync. The note takes effect
+    /// once all earlier calls are made.
     pub(crate) fn finish_sync(&self, number: u64) -> Result<(), TooManyCalls> {
         self.push(Call::FinishSync(number))
     }
@@ -143,7 +146,7 @@ impl Calls {
     fn push(&self, call: Call) -> Result<(), TooManyCalls> {
         match self.queue.try_send(call) {
             Err(TrySendError::Full(_)) => Err(TooManyCalls),
-            // The thread has ended, which happens in a forked child alone.
+            // The thread has ended. This happens only in a forked child.
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
         }
     }
@@ -266,7 +269,7 @@ impl ConnectedRealm<'_> {
         let is_same = |it: &&Instance| it.name == config.name && it.session == session;
         let ordinal = self.instances.values().filter(is_same).count();
         let setup = DataSourceSetup {
-            // The connection has its memory already.
+            // No sizes are needed, because the connection already has its memory.
             memory_sizes: MemorySizes::default(),
             session,
             name: config.name.clone(),
@@ -275,7 +278,7 @@ impl ConnectedRealm<'_> {
             progress: self.service.outbox.progress(config.target_buffer),
             exhausted_policy: config.exhausted_policy.unwrap_or(DEFAULT_POLICY),
             stall_limit: self.stall_limit,
-            // All data sources of this process do.
+            // All data sources of this process can clear their incremental state.
             clears_incremental_state: true,
             config: config.bytes,
         };
@@ -285,12 +288,14 @@ impl ConnectedRealm<'_> {
             target_buffer: config.target_buffer,
         };
         self.instances.insert(id, instance);
-        // Nothing tells the daemon if this fails. The instance records nothing, and answers its stop.
+        // If this fails, the daemon does not learn of the failure. The instance then records
+        // nothing, but still answers when it is stopped.
         self.producer.set_up_data_source(id, &setup);
     }
 
     /// Writes the schemas of instances to their buffers, for readers that do not know them. A
-    /// service in process writes them itself; Perfetto's daemon does not have them.
+    /// service in the same process writes the schemas itself, but Perfetto's daemon does not have
+    /// them.
     fn write_schemas(&self, ids: &[InstanceId]) {
         let Some(arbiter) = &self.arbiter else {
             return;
@@ -300,7 +305,7 @@ impl ConnectedRealm<'_> {
             let Some(instance) = self.instances.get(id).filter(|_| !descriptors.is_empty()) else {
                 continue;
             };
-            // A schema may be larger than the memory that is free.
+            // Waits for free chunks, because a schema may be larger than the free memory.
             let policy = BufferExhaustedPolicy::StallThenDrop;
             TraceWriter::new(arbiter, instance.target_buffer, policy)
                 .with_stall_limit(self.stall_limit)

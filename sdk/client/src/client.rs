@@ -19,8 +19,8 @@ use crate::process_exit;
 use crate::shared::{ClientState, Shared};
 use crate::socket_watch::SocketWatch;
 
-/// How long a client that is dropped waits for its threads. A data source whose callback hangs must
-/// not hang the application.
+/// How long dropping a client waits for the client's threads. A data source whose callback hangs
+/// must not hang the application.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
 
 /// The reason why a client cannot connect at all.
@@ -29,7 +29,7 @@ const DROP_LIMIT: Duration = Duration::from_secs(2);
 pub enum ClientError {
     /// This process is a forked child of a process that records.
     ForkedChild,
-    /// The system gives no thread or no descriptor.
+    /// The system has no thread or no descriptor left.
     Io(io::Error),
 }
 
@@ -96,12 +96,12 @@ impl Client {
         self.shared.counts.sum()
     }
 
-    /// Waits until the daemon has said which data sources it records, and these record. Only for
+    /// Waits until the daemon has said which data sources it records, and they have started. Needs
     /// [`Options::waits_for_daemon`].
     ///
     /// # Errors
     ///
-    /// The state, if no daemon is there, or it does not answer in time.
+    /// Returns the state of the connection if there is no daemon, or if it does not answer in time.
     pub fn wait_learned(&self, timeout: Duration) -> Result<(), ClientState> {
         self.shared.wait_learned(timeout)
     }
@@ -117,7 +117,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         let thread = self.thread.take();
         if forked_child::is_disabled() {
-            // The thread is the parent's.
+            // The thread exists only in the parent process.
             mem::forget(thread);
             mem::forget(Arc::clone(&self.shared));
             return;
@@ -155,7 +155,8 @@ fn run(shared: &Arc<Shared>, options: &Options, first: &'static DataSourceState)
             retry_in,
             reason: end.to_string(),
         });
-        // Kept for several attempts, so that it also notices a socket that is made during one.
+        // Keeps the watch for several attempts, so that it also notices a socket that is made
+        // during an attempt.
         watch = watch.or_else(|| SocketWatch::new(&options.address));
         if shared.sleep(retry_in, watch.as_ref()) {
             back_off.reset();

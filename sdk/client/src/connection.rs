@@ -37,20 +37,20 @@ use crate::syncs::Syncs;
 use crate::totals::Totals;
 use crate::trust::is_trusted;
 
-/// While packets are being committed, the thread looks for more at this period. So a writer at full
-/// speed wakes no thread.
+/// The period at which the thread looks for more commits while writers commit packets. So a writer
+/// at full speed need not wake the thread.
 const LOOK_PERIOD: Duration = Duration::from_millis(5);
-/// The thread goes on looking for so long after the last commit.
+/// How long the thread goes on looking after the last commit.
 const LOOK_FOR: Duration = Duration::from_millis(50);
-/// The period at which writers start their incremental state again, also if this process writes
-/// little: other processes write to the same ring.
+/// The period at which writers restart their incremental state. This also holds if this process
+/// writes little, because other processes write to the same ring.
 const RESTART_STATE_EVERY: Duration = Duration::from_secs(5);
 /// The longest time until the daemon has answered the first requests.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// The longest time that the end of a connection waits for the socket to take what is left.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
-/// While more bytes than this wait for a network, nothing is added to them. Writers then find no
-/// free chunk, and wait or drop by their policies.
+/// The number of bytes waiting for a network above which the thread adds none. Writers then find no
+/// free chunk, and wait or drop packets by their policies.
 const NETWORK_UNSENT_MAX_BYTES: usize = 1 << 20;
 /// The maximum number of bytes that wait for the socket.
 const UNSENT_MAX_BYTES: usize = 16 << 20;
@@ -192,14 +192,16 @@ impl<'a> Connection<'a> {
         if let Stage::Connected(connected) = mem::replace(&mut self.stage, Stage::Binding) {
             connected.outbox.close();
             if self.shared.is_exiting() {
-                // Else the thread of the calls would disconnect the realm, and call the application.
+                // Dropping the queue would make the calls thread disconnect the realm, and call the
+                // application.
                 mem::forget(connected.calls);
             }
         }
         end
     }
 
-    /// Sends and receives what there is, then waits for more.
+    /// Sends what waits, waits for more to send or receive, and handles the frames that have
+    /// arrived.
     fn turn(&mut self) -> Result<(), End> {
         if self.shared.is_closing() {
             return Err(End::Closed);
@@ -261,7 +263,7 @@ impl<'a> Connection<'a> {
 
     fn handle_frames(&mut self) -> Result<(), End> {
         loop {
-            // A copy: what the frame asks for may need the socket.
+            // Copies the frame, because handling it may need the socket.
             let frame = self.requests.socket.next_frame().map_err(refused)?;
             let Some(bytes) = frame.map(<[u8]>::to_vec) else {
                 return Ok(());
@@ -327,7 +329,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// The daemon has accepted the producer: offers it all data sources.
+    /// Starts the calls thread after the daemon has accepted the producer. That thread offers all
+    /// data sources to the daemon.
     fn connected(&mut self, methods: Methods, is_emulated: bool) -> Result<(), End> {
         let outbox = Arc::new(Outbox::new(Arc::clone(&self.shared.waker)));
         let service = Arc::new(RemoteService {
@@ -378,7 +381,7 @@ impl<'a> Connection<'a> {
                         return Err(refused("the daemon has given memory twice"));
                     }
                 };
-                // The outbox and this thread exchange their batches.
+                // Reserves two batches, because the outbox and this thread exchange theirs.
                 self.batch.reserve(memory.geometry());
                 connected.outbox.set_geometry(memory.geometry());
                 connected.calls.use_memory(memory)
@@ -412,8 +415,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Sends what writers have committed. The daemon reads the rest in the shared memory; over a
-    /// network, it gets the rest as well.
+    /// Sends what writers have committed. A daemon on this machine reads the other chunks from the
+    /// shared memory. For a daemon on a network, this sends the packets of those chunks, too.
     fn send_rest(&mut self) {
         let limit = Instant::now() + CLOSE_LIMIT;
         let thread = self.calls_thread.as_ref();
@@ -421,7 +424,7 @@ impl<'a> Connection<'a> {
             service.push_totals();
         }
         self.send_all(limit);
-        // Now all writers are known.
+        // The commands above have registered all writers in the memory.
         if let Stage::Connected(connected) = &mut self.stage
             && let Memory::Emulated(memory) = &mut connected.memory
         {

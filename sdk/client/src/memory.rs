@@ -1,9 +1,9 @@
 //! The memory of a connection, from which writers get their chunks.
 //!
-//! A daemon on this machine maps it, too. Nobody can map it over a network, so commits carry the
-//! bytes. The writers write as always: the thread that sends does what the daemon would do. It reads
-//! each chunk that a commit names, and frees it. At a flush, it also reads the chunks that are being
-//! written.
+//! A daemon on this machine maps the memory, too. A daemon on a network cannot, so the connection
+//! then sends the bytes of the chunks. Writers do not see the difference: the thread that sends
+//! does what the daemon would do. It reads each chunk that a commit names, and frees it. At a
+//! flush, it also reads the chunks that are being written.
 
 use std::collections::HashMap;
 
@@ -20,12 +20,12 @@ const EMULATED_BYTES: usize = 1 << 20;
 /// The memory of a connection.
 #[derive(Debug)]
 pub(crate) enum Memory {
-    /// The daemon has not said how large pages are.
+    /// No memory: the daemon has not said yet how large pages are.
     None {
         /// True if the daemon cannot share memory with this process.
         is_emulated: bool,
     },
-    /// The daemon maps it, too.
+    /// Memory that the daemon maps, too.
     Shared,
     Emulated(EmulatedMemory),
 }
@@ -66,7 +66,7 @@ impl EmulatedMemory {
             page_index: chunk.page_index,
             chunk_index: chunk.chunk_index,
         };
-        // The arbiter commits each chunk once, after it was completed.
+        // The chunk is complete: the arbiter commits each chunk once, after it was completed.
         let Ok(readable) = self.memory.acquire_for_reading(place) else {
             return;
         };
@@ -79,7 +79,7 @@ impl EmulatedMemory {
             payload: readable.payload(),
             is_complete: true,
         });
-        // Dropping the chunk frees it.
+        // Dropping `readable` frees the chunk.
     }
 
     /// Reads the finished packets of all chunks that are in use.

@@ -18,7 +18,7 @@ pub struct Options {
     /// The longest time that a writer waits for a free chunk, if its policy makes it wait.
     pub stall_limit: Duration,
     /// True if the first trace point of a data source waits until the daemon has said whether it
-    /// records the data source. Else its events are lost until then.
+    /// records the data source. If false, the events until then are lost.
     pub waits_for_daemon: bool,
     /// Users whose daemons are trusted, in addition to root and the own user.
     pub trusted_uids: Vec<u32>,
@@ -29,8 +29,8 @@ pub struct Options {
 const MEMORY_SIZE_BYTES: u32 = 4 << 20;
 
 /// The longest time that a writer waits for a free chunk by default. A daemon frees chunks within
-/// milliseconds, and on a machine that is overloaded within some hundred. One that has stopped must
-/// not stop the application: a thread waits for it once.
+/// milliseconds, or within some hundred milliseconds on an overloaded machine. A daemon that has
+/// stopped must not stop the application, so a thread waits only once for such a daemon.
 const STALL_LIMIT: Duration = Duration::from_secs(1);
 
 impl Options {

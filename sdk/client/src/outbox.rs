@@ -1,7 +1,8 @@
 //! Commits, answers and requests that wait to be sent to the daemon, in order.
 //!
-//! Items leave in the order in which they were put in. So the end of a writer is behind its last
-//! commit, and the answer to a flush behind all commits before it. Nobody waits for the socket.
+//! Items leave in the order in which they were put in. So the request that unregisters a writer
+//! follows its last commit, and the answer to a flush follows all commits before it. Callers never
+//! wait for the socket.
 
 use std::mem;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use tracezero_core::small_map::SmallMap;
 use tracezero_ipc::producer_port::PatchedChunk;
 use tracezero_ipc::waker::Waker;
 
-/// The maximum number of items that wait: more than the patches for all chunks of the largest memory.
-/// A thread that leaves so many has stopped for long, and the connection ends.
+/// The maximum number of items that wait: more than the patches for all chunks of the largest
+/// memory. If more wait, the thread has not sent for long, and the connection ends.
 const ITEMS_MAX: usize = 1 << 18;
 
 /// The number of patches for each chunk that a new queue has room for. A packet has a patch for each
@@ -54,12 +55,12 @@ pub(crate) enum Item {
 
 /// The bytes that are written to a buffer before its writers start their incremental state again.
 ///
-/// The daemon's buffer may be a ring that overwrites old packets, and neither its size nor how far it
-/// is are known here. With this, at most about a quarter of a ring of 256 KiB is unreadable, and less
-/// of a larger one.
+/// The daemon's buffer may be a ring that overwrites old packets. This process knows neither the
+/// size nor the write position of the ring. With this period, at most about a quarter of a ring of
+/// 256 KiB is unreadable, and less of a larger ring.
 const STATE_PERIOD_BYTES: u32 = 64 * 1024;
-/// The parts by which the progress advances then. Writers with few packets start again after a
-/// [quarter](RingProgress::QUARTER), so after 256 KiB.
+/// The number of parts by which the progress advances after each period. Writers with few packets
+/// restart their state after a [quarter](RingProgress::QUARTER), so after 256 KiB.
 const STATE_PERIOD_PARTS: u64 = RingProgress::QUARTER / 4;
 
 /// A list of items that wait, or that were taken out of the queue. Its memory is used again.
@@ -68,8 +69,9 @@ pub(crate) struct Batch {
     items: Vec<Item>,
     moves: Vec<ChunkToMove>,
     patches: Vec<Patch>,
-    /// The last item with chunks, if only patches follow it. It also gets the chunks that come next:
-    /// a daemon applies patches to chunks that it already has, so a chunk may overtake a patch.
+    /// The last item with chunks, if only patches follow it. Chunks that come next are added to
+    /// this item: a daemon applies patches to chunks that it already has, so a chunk may overtake a
+    /// patch.
     open_moves: Option<usize>,
 }
 
@@ -86,7 +88,7 @@ impl Batch {
         self.items.is_empty()
     }
 
-    /// Returns what is to be sent, in order.
+    /// Returns the parts to be sent, in order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let (mut moves, mut patches) = (&self.moves[..], &self.patches[..]);
         self.items.iter().map(move |item| match *item {
@@ -169,7 +171,7 @@ struct State {
     buffers: SmallMap<BufferId, Buffer>,
     /// True if the thread does not look for items before it is woken.
     is_asleep: bool,
-    /// Swallows all items: the connection has ended.
+    /// True once the connection has ended: all items are then discarded.
     is_closed: bool,
 }
 
@@ -206,7 +208,7 @@ impl Outbox {
     /// Returns the progress of a buffer, by which its writers start their incremental state again.
     pub(crate) fn progress(&self, buffer: BufferId) -> Arc<RingProgress> {
         let buffers = &mut self.state.lock().buffers;
-        // Forgets the buffers of sessions that have ended: nobody else has their progress.
+        // Forgets the buffers of sessions that have ended: their progress has no other owner.
         buffers.retain(|_, buffer| Arc::strong_count(&buffer.progress) > 1);
         Arc::clone(&buffers.or_default(buffer).progress)
     }
@@ -240,7 +242,8 @@ impl Outbox {
         self.waker.wake();
     }
 
-    /// Exchanges what waits for `batch`, which is empty. Returns false if too much was waiting.
+    /// Exchanges the waiting items for `batch`, which must be empty. Returns false if too many
+    /// items were waiting.
     pub(crate) fn take(&self, batch: &mut Batch) -> bool {
         mem::swap(&mut self.state.lock().waiting, batch);
         batch.items.len() <= ITEMS_MAX
@@ -254,7 +257,7 @@ impl Outbox {
         state.is_asleep
     }
 
-    /// Drops all items, and all that will be added.
+    /// Drops all items, and discards all items that are added later.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;

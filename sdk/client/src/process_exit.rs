@@ -1,7 +1,8 @@
-//! Sends what connections have before the process exits.
+//! Sends what waits in all connections before the process exits.
 //!
-//! The daemon reads the shared memory of a process that has ended, but only chunks of writers that it
-//! knows. A program that ends right after it has recorded may not have told it of them yet.
+//! The daemon reads the shared memory of a process that has ended, but only chunks of writers that
+//! the daemon knows. A program that ends right after recording may not have told the daemon about
+//! its writers yet.
 
 use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
@@ -30,7 +31,7 @@ extern "C" fn at_exit() {
     if forked_child::is_disabled() {
         return;
     }
-    // A thread that has ended meanwhile may hold the lock.
+    // Does not wait without limit: the exit may have ended a thread that holds the lock.
     let Some(clients) = CLIENTS.try_lock_for(EXIT_LIMIT) else {
         return;
     };

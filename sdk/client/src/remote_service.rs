@@ -23,7 +23,8 @@ pub(crate) struct RemoteService {
 }
 
 impl RemoteService {
-    /// Tells the daemon what became of packets. It compares that with what it has.
+    /// Tells the daemon what became of the packets of writers. The daemon compares these counts
+    /// with the packets that it has.
     pub(crate) fn push_totals(&self) {
         let changed = self.totals.as_ref().map(Totals::take_changed);
         if let Some(changed) = changed.filter(|changed| !changed.is_empty()) {
@@ -33,7 +34,8 @@ impl RemoteService {
 }
 
 impl RemoteService {
-    /// Asks the daemon to reply behind all that was sent. Returns the number of the request.
+    /// Sends a request of the kind Sync, whose reply follows the replies to everything sent before.
+    /// Returns the number of the request.
     pub(crate) fn sync(&self, syncs: &Syncs) -> u64 {
         let number = syncs.ask();
         self.outbox.push(Item::Sync(number));
@@ -76,8 +78,8 @@ impl ServiceControl for RemoteService {
         Ok(())
     }
 
-    /// Waits for the daemon's calls, if trace points should. In a callback, this thread may be the one
-    /// that makes the calls.
+    /// Waits until the calls of the daemon are made, if trace points wait for the daemon. Does not
+    /// wait in a callback, because its thread may be the one that makes the calls.
     fn make_calls(&self, limit: Duration) {
         if let Some(syncs) = &self.syncs
             && !reentry::is_in_callback()

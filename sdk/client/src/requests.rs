@@ -17,7 +17,8 @@ const BIND_REQUEST: u64 = 1;
 pub(crate) struct Requests {
     pub(crate) socket: Socket,
     last_request: u64,
-    /// The requests of the kind Sync that were not answered: their numbers here, and those of the items.
+    /// The unanswered requests of the kind Sync: the number of each request, and the number of its
+    /// item.
     syncs: VecDeque<(u64, u64)>,
 }
 
@@ -49,7 +50,7 @@ impl Requests {
         })
     }
 
-    /// Queues a batch.
+    /// Queues the frames of a batch.
     pub(crate) fn queue(&mut self, methods: &Methods, batch: &Batch, memory: &mut Memory) {
         for part in batch.parts() {
             match part {

@@ -37,9 +37,11 @@ pub(crate) struct Shared {
     pub(crate) waker: Arc<Waker>,
     pub(crate) counts: Arc<Counts>,
     is_closing: AtomicBool,
-    /// True if the process is about to exit: then no code of the application is called any more.
+    /// True if the process is about to exit. From then on, the client calls no code of the
+    /// application.
     is_exiting: AtomicBool,
-    /// True once a daemon has said what it records, and the calls for that were made.
+    /// True once a daemon has said which data sources it records, and the calls that start them
+    /// were made.
     has_learned: AtomicBool,
     state: Mutex<ClientState>,
     has_changed: Condvar,
@@ -62,7 +64,7 @@ impl Shared {
         self.state.lock().clone()
     }
 
-    /// Waits for a state. Returns whether it has come.
+    /// Waits for a state, at most for `timeout`. Returns true if the connection has this state.
     pub(crate) fn wait_for(&self, wanted: &ClientState, timeout: Duration) -> bool {
         let is_other = |state: &mut ClientState| state != wanted;
         let mut state = self.state.lock();
@@ -72,19 +74,20 @@ impl Shared {
         !waited.timed_out()
     }
 
-    /// Notes that a daemon has said what it records, and that the calls for that were made.
+    /// Notes that a daemon has said which data sources it records, and that the calls that start
+    /// them were made.
     pub(crate) fn set_learned(&self) {
         let state = self.state.lock();
-        // Relaxed: the lock orders it.
+        // Relaxed: the lock of `state` orders all accesses.
         self.has_learned.store(true, Ordering::Relaxed);
         drop(state);
         self.has_changed.notify_all();
     }
 
-    /// Waits until a daemon has said what it records. Returns the state if it has not, because no daemon
-    /// is there, or it does not answer in time.
+    /// Waits until a daemon has said which data sources it records, and they have started. Returns
+    /// the state of the connection if there is no daemon, or if the daemon does not answer in time.
     pub(crate) fn wait_learned(&self, timeout: Duration) -> Result<(), ClientState> {
-        // Relaxed: the lock orders it.
+        // Relaxed: the lock of `state` orders all accesses.
         let has_learned = || self.has_learned.load(Ordering::Relaxed);
         let is_under_way = |state: &mut ClientState| {
             !has_learned() && matches!(state, ClientState::Connecting | ClientState::Connected)
@@ -98,27 +101,27 @@ impl Shared {
         }
     }
 
-    /// Makes the thread end.
+    /// Tells the thread to end.
     pub(crate) fn begin_closing(&self) {
-        // Relaxed: as in `is_closing`.
+        // Relaxed: see `is_closing`.
         self.is_closing.store(true, Ordering::Relaxed);
         self.waker.wake();
     }
 
-    /// Makes the thread send what it has, and end, because the process exits.
+    /// Tells the thread to send what waits and to end, because the process exits.
     pub(crate) fn begin_exiting(&self) {
-        // Relaxed: as in `is_closing`.
+        // Relaxed: see `is_closing`.
         self.is_exiting.store(true, Ordering::Relaxed);
         self.begin_closing();
     }
 
     pub(crate) fn is_exiting(&self) -> bool {
-        // Relaxed: as in `is_closing`.
+        // Relaxed: see `is_closing`.
         self.is_exiting.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_closing(&self) -> bool {
-        // Relaxed: the waker orders it, by system calls.
+        // Relaxed: the system calls of the waker order the accesses.
         self.is_closing.load(Ordering::Relaxed)
     }
 
@@ -131,8 +134,8 @@ impl Shared {
         self.has_changed.notify_all();
     }
 
-    /// Waits for a time, or until the client is dropped. Returns true if it has stopped waiting
-    /// because `watch` has noticed a socket.
+    /// Waits for `time`. Returns early if the client is dropped, or if `watch` has noticed a
+    /// socket; returns true only in the latter case.
     pub(crate) fn sleep(&self, time: Duration, watch: Option<&SocketWatch>) -> bool {
         let end = Instant::now() + time;
         while let Some(rest) = end.checked_duration_since(Instant::now())
@@ -143,7 +146,7 @@ impl Shared {
             let watched = watch.map_or(waker, |watch| watch.as_fd());
             let mut fds = [waker, watched].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             let timeout = Timespec::try_from(rest).unwrap_or_default();
-            // If it fails, the next attempt comes early.
+            // If `poll` fails, the wait ends early, so the client tries to connect sooner.
             if poll(&mut fds, Some(&timeout)).is_err() {
                 return false;
             }

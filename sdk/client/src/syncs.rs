@@ -1,7 +1,8 @@
 //! Waits until the daemon has said what it records of this process.
 //!
-//! A request of the kind Sync goes behind what waits to be sent. Its reply comes behind the commands
-//! that follow from all that. When the calls of these commands are made, too, the wait is over.
+//! A request of the kind Sync follows everything that waits to be sent. Its reply follows the
+//! commands that the daemon sends because of all that. The wait is over once the calls of these
+//! commands are made, too.
 
 use std::time::{Duration, Instant};
 

@@ -8,7 +8,7 @@ use tracezero_core::coordination::{PacketCounts, WriterTotals};
 use tracezero_core::ids::{BufferId, WriterId};
 use tracezero_producer::Arbiter;
 
-/// The counts that a daemon has got.
+/// The counts that were sent to the daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Totals(Mutex<State>);
 

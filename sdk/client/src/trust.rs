@@ -1,9 +1,9 @@
-//! Which daemons may see what is traced.
+//! Decides which daemons may get the packets of this process.
 //!
-//! A daemon gets all packets, and shares memory with this process. In a folder that everybody can
-//! write to, such as `/tmp`, anybody can put a socket. Nobody knows who listens at an address of a
-//! network, so this module is not asked: no such address is a default, and whoever names one trusts
-//! it.
+//! A daemon gets all packets, and shares memory with this process. Anybody can put a socket into a
+//! folder that everybody can write to, such as `/tmp`. The user of a daemon on a network is not
+//! known, so connections to network addresses are not checked. No default address is on a network,
+//! so whoever names such an address trusts it.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -14,8 +14,9 @@ use tracezero_ipc::address::Address;
 /// The permissions to write for the group and for all users.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Returns true if a daemon of this user may be trusted at this address: that of root, of the own
-/// user, or one whose socket is in folders that only root and that user can write to.
+/// Returns true if a daemon of user `daemon_uid` may be trusted at this address. Root, the own user
+/// and `trusted_uids` are always trusted. Another user is trusted if the socket is in folders that
+/// only root and that user can write to.
 pub(crate) fn is_trusted(address: &Address, daemon_uid: u32, trusted_uids: &[u32]) -> bool {
     let own = rustix::process::geteuid().as_raw();
     if [0, own].contains(&daemon_uid) || trusted_uids.contains(&daemon_uid) {
@@ -27,7 +28,7 @@ pub(crate) fn is_trusted(address: &Address, daemon_uid: u32, trusted_uids: &[u32
     }
 }
 
-/// Returns true if nobody but root and a user can write to the folders of a path.
+/// Returns true if only root and a user can write to the folders of a path.
 fn is_reserved_for(path: &Path, uid: u32) -> io::Result<bool> {
     let path = path.canonicalize()?;
     for folder in path.ancestors().skip(1) {

@@ -148,7 +148,8 @@ pub struct BuiltinDataSources {
     pub disable_chunk_usage_histograms: bool,
     /// True if the service writes no packets with the schemas of data sources.
     pub disable_extension_descriptors: bool,
-    /// True if the service writes an event when another session starts or ends meanwhile.
+    /// True if the service writes an event when another session starts or ends while this session
+    /// exists.
     pub enable_concurrent_session_events: bool,
     /// The clock that readers show timestamps in; `None` for `CLOCK_BOOTTIME`.
     pub primary_trace_clock: Option<PrimaryTraceClock>,
@@ -183,7 +184,8 @@ impl SharedMemory {
 pub struct SemaphoreLimit {
     /// The name of the semaphore.
     pub name: String,
-    /// The largest number of other sessions that may run when this one starts.
+    /// The largest number of other sessions with this semaphore that may run when this session
+    /// starts.
     pub max_other_session_count: u64,
 }
 

@@ -58,7 +58,7 @@ pub struct DaemonSession {
     /// The request whose reply says that the session has ended; `None` for clones, and after that reply.
     end: Option<Asked>,
     observation: Option<Asked>,
-    /// True if all kinds of events are observed, and not only that all data sources have started.
+    /// True if events of all kinds are observed; false if only the start of all data sources is.
     observes_all: bool,
     events: VecDeque<SessionEvent>,
     has_started: bool,
@@ -75,14 +75,16 @@ impl DaemonSession {
             config,
             attaches_notification_only: false,
         };
-        // First, because `traced` tells only once that all data sources have started.
+        // Asks for events before the session, because `traced` reports only once that all data
+        // sources have started.
         let observation = port.ask(&Request::ObserveEvents(ALL_STARTED), None)?;
         let end = port.ask(&request, file)?;
         let mut session = Self::new(port, Some(end));
         session.observation = Some(observation);
-        // The reply comes at the end. So replies to other requests, which the daemon handles behind this
-        // one, show that the daemon has not refused. `traced` refuses a little later than it handles the
-        // request, but before it handles one that comes after the next reply.
+        // The reply to this request comes only when the session ends. So two other requests follow,
+        // which the daemon handles later: their replies show that it has not refused the session.
+        // `traced` refuses a session a little after it has handled the request, but before it
+        // handles a request that comes after the next reply.
         for _ in 0..2 {
             session.port.call(&Request::QueryCapabilities)?;
         }
@@ -162,7 +164,7 @@ impl DaemonSession {
         Ok(self.events.pop_front())
     }
 
-    /// Asks for all events, unless that was done.
+    /// Asks for events of all kinds, unless this was done before.
     fn observe_all(&mut self) -> Result<(), ConsumerError> {
         if !self.observes_all {
             let request = Request::ObserveEvents(ObservedEvents {
@@ -170,7 +172,7 @@ impl DaemonSession {
                 clone_triggers: true,
                 ..ALL_STARTED
             });
-            // This ends the replies to the request before.
+            // This request ends the replies to the earlier one.
             self.observation = Some(self.port.ask(&request, None)?);
             self.observes_all = true;
         }
@@ -209,7 +211,7 @@ impl DaemonSession {
     ///
     /// Those of a failing connection.
     pub fn flush(&mut self, timeout: Duration) -> Result<bool, ConsumerError> {
-        // 0 would leave the time to the daemon.
+        // With 0, the daemon would choose the timeout.
         let timeout_ms = u32::try_from(timeout.as_millis())
             .unwrap_or(u32::MAX)
             .max(1);
@@ -221,8 +223,8 @@ impl DaemonSession {
         Ok(reply.bytes.is_some())
     }
 
-    /// Changes the configuration of the session. Daemons change the `producer_name_filter` of data
-    /// sources alone.
+    /// Changes the configuration of the session. Daemons change only the `producer_name_filter` of
+    /// data sources.
     ///
     /// # Errors
     ///
@@ -269,7 +271,8 @@ impl DaemonSession {
         }
     }
 
-    /// Waits for the end of the session. Returns the reason, if there is one besides the plan.
+    /// Waits for the end of the session. Returns `None` if the session has not ended within
+    /// `timeout`. The inner value is the reason, if the end was not planned.
     fn end_reason(&mut self, timeout: Duration) -> Result<Option<Option<String>>, ConsumerError> {
         let Some(asked) = self.end else {
             return Ok(Some(None));
@@ -284,12 +287,13 @@ impl DaemonSession {
         Ok(Some(reason.map(str::to_owned)))
     }
 
-    /// Ends the session: data sources flush and stop. Waits until they have, and until a file is
-    /// complete.
+    /// Ends the session: data sources flush and stop. Waits until they have stopped, and until the
+    /// file of the session, if any, is complete.
     ///
     /// # Errors
     ///
-    /// As [`has_ended`](Self::has_ended), or [`ConsumerError::NoAnswer`] after a minute.
+    /// The errors of [`has_ended`](Self::has_ended), and [`ConsumerError::NoAnswer`] after a
+    /// minute.
     pub fn stop(&mut self) -> Result<(), ConsumerError> {
         if self.end.is_none() {
             return Ok(());

@@ -23,7 +23,7 @@ pub enum ConsumerError {
         /// The reason.
         source: io::Error,
     },
-    /// What listens at this address does not have this service.
+    /// The program that listens at this address does not have this service.
     NoSuchPort {
         /// The address.
         address: Address,
@@ -61,7 +61,7 @@ pub enum ConsumerError {
     Closed,
     /// The connection has failed.
     Io(io::Error),
-    /// The daemon has sent something that is not the protocol.
+    /// The daemon has sent something that does not follow the protocol.
     Protocol {
         /// What is wrong.
         reason: String,

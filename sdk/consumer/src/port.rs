@@ -14,8 +14,8 @@ use tracezero_ipc::wire::{Body, Frame};
 
 use crate::error::ConsumerError;
 
-/// How long a call waits for a daemon that answers at once, unless it is stopped or the machine is
-/// busy.
+/// How long a call waits for a reply. A daemon replies at once, unless it is stopped or the machine
+/// is busy.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A connection, and the replies that have arrived.
@@ -246,7 +246,7 @@ impl Port {
         let timeout = Timespec::try_from(rest).ok();
         match poll(&mut fds, timeout.as_ref()) {
             Ok(0) => Ok(false),
-            // Whoever waits looks at the time again.
+            // The caller checks the time again.
             Ok(_) | Err(Errno::INTR) => Ok(true),
             Err(error) => Err(ConsumerError::Io(error.into())),
         }

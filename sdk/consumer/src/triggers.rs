@@ -1,4 +1,5 @@
-//! Activates triggers, which sessions wait for. Daemons take them from producers.
+//! Activates triggers that sessions wait for. Connects as a producer, because daemons accept
+//! triggers only from producers.
 
 use tracezero_ipc::address::Address;
 use tracezero_ipc::producer_port::{
@@ -8,9 +9,9 @@ use tracezero_ipc::producer_port::{
 use crate::error::ConsumerError;
 use crate::port::{ANSWER_LIMIT, Port};
 
-/// Activates triggers of sessions of the daemon that listens for producers at an address. Whether any
-/// session waits for them is not known. Configurations may accept triggers of some producers alone:
-/// `producer_name` is the name of this one.
+/// Activates triggers of the sessions of the daemon that listens for producers at an address. Does
+/// not tell whether any session waits for them. Configurations may accept triggers of certain
+/// producers only: `producer_name` is the name of the producer that this call connects.
 ///
 /// A program that records activates triggers by its own connection: `tracezero::activate_trigger`.
 ///
@@ -40,7 +41,7 @@ pub fn activate_triggers(
     let calls = [
         (Method::InitializeConnection, introduction),
         (Method::ActivateTriggers, request(names)),
-        // Its reply comes when the daemon has handled the triggers.
+        // The reply to this request comes when the daemon has handled the triggers.
         (Method::Sync, Vec::new()),
     ];
     for (method, args) in calls {

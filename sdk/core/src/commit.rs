@@ -191,8 +191,8 @@ impl RingProgress {
         NonZeroU64::new(self.ring_bytes)
     }
 
-    /// Adds `parts` to the count, because so much was written into the ring, or because trace
-    /// writers should behave as if it were.
+    /// Adds `parts` to the count. The caller has written this amount into the ring, or wants trace
+    /// writers to behave as if the amount had been written.
     #[inline]
     pub fn advance(&self, parts: u64) {
         // Relaxed, like the load: the count only hints when to write the incremental state again.
@@ -208,14 +208,16 @@ impl RingProgress {
         self.parts.load(Ordering::Relaxed)
     }
 
-    /// Takes a turn to write what one trace writer writes for all, once in each
-    /// [quarter](Self::QUARTER) of the ring. Returns the time of the last turn; 0 if this is the
-    /// first one. Returns `None` if it is too early, or if the buffer is not a ring.
+    /// Takes a turn to write the data that one trace writer writes for all trace writers of the
+    /// ring. There is one turn in each [quarter](Self::QUARTER) of the ring. Returns the time of
+    /// the last turn, or 0 if this turn is the first one. Returns `None` if another trace writer
+    /// has had the turn of this quarter, or if the buffer is not a ring.
     pub fn take_turn(&self, now_ns: u64) -> Option<u64> {
         self.ring_bytes()?;
         let parts = self.parts();
-        // Relaxed: the exchange only chooses one of the writers. The two words need not agree: the
-        // time may be that of an earlier turn, and a list of what is older is still true.
+        // Relaxed: the exchange only chooses one of the trace writers. `turn_parts` and `turn_ns`
+        // may come from different turns. The chosen writer lists the slices that are older than the
+        // returned time, and such a list is correct for the time of any turn.
         let last = self.turn_parts.load(Ordering::Relaxed);
         if parts.checked_sub(last)? < Self::QUARTER {
             return None;

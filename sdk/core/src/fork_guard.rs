@@ -1,15 +1,15 @@
 //! The shared mappings and the connections of this process, and their removal from a forked child.
 //!
-//! A forked child inherits mappings of files as they are: its stores would reach the parent's
-//! memory. So a child that becomes [quiet](crate::forked_child) maps private pages over them, even
-//! if the thread that called `fork` was in the middle of a packet. The packet then goes on in the
-//! private pages, and nobody reads it.
+//! A forked child inherits shared mappings of files, so its stores would reach the parent's memory.
+//! So a child that becomes [quiet](crate::forked_child) maps private pages over these mappings. It
+//! does so even if the thread that called `fork` was in the middle of a packet. The thread then
+//! writes the rest of the packet into the private pages, and nobody reads it.
 //!
-//! A child also inherits descriptors. As long as it has one of a connection, the other side does not
-//! notice that the parent has ended. So the child closes them.
+//! A child also inherits descriptors. As long as the child has the descriptor of a connection, the
+//! other side does not notice that the parent has ended. So the child closes these descriptors.
 //!
-//! The hook of a fork may only do what a signal handler may do. So the mappings are in a table of
-//! atomics, which the child walks without a lock.
+//! A fork hook may only call functions that a signal handler may call. So the mappings and the
+//! descriptors are in tables of atomics, which the child reads without a lock.
 #![allow(unsafe_code)] // Replaces mappings by system calls.
 
 use std::io;
@@ -27,10 +27,10 @@ const RESERVED: usize = 1;
 
 /// An entry of the table.
 ///
-/// Invariant: (K1) If `address` is neither 0 nor [`RESERVED`], then `len_bytes` bytes from there on
-/// are mapped, and only their owner uses them. [`Entry`]s guarantee it.
+/// Invariant: (K1) If `address` is neither 0 nor [`RESERVED`], then `len_bytes` bytes from this
+/// address on are mapped, and only their owner uses them. [`Entry`]s guarantee this.
 struct Mapping {
-    /// 0 if the entry is unused.
+    /// The address of the mapping; 0 if the entry is unused.
     address: AtomicUsize,
     len_bytes: AtomicUsize,
 }
@@ -57,17 +57,19 @@ impl Entry {
     ///
     /// # Safety
     ///
-    /// The memory is a mapping of whole pages, which stays in place as long as the entry exists. All
-    /// of its users can go on with zeroed memory, in a process that discards what they do.
+    /// The memory is a mapping of whole pages, which stays in place as long as the entry exists.
+    /// All users of the memory in a quiet child can continue with zeroed memory. The child discards
+    /// their results.
     pub(crate) unsafe fn new(address: *const u8, len_bytes: usize) -> io::Result<Self> {
         for (index, mapping) in MAPPINGS.iter().enumerate() {
             let address_word = &mapping.address;
-            // Acquire pairs with the release in `drop`: the former owner no longer uses the entry.
+            // Acquire pairs with the release in `drop`: the last owner no longer uses the entry.
             let taken =
                 address_word.compare_exchange(0, RESERVED, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_ok() {
                 mapping.len_bytes.store(len_bytes, Ordering::Relaxed);
-                // Release: a child that finds the address finds the length, too.
+                // Release pairs with the acquire in `replace_mappings`: a child that sees the
+                // address also sees the length.
                 address_word.store(address.addr(), Ordering::Release);
                 return Ok(Self { index });
             }
@@ -80,7 +82,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // Release: see `new`.
+        // Release pairs with the acquire in `new`.
         MAPPINGS[self.index].address.store(0, Ordering::Release);
     }
 }
@@ -91,15 +93,17 @@ const DESCRIPTORS_MAX: usize = 64;
 /// The value of an unused entry of [`DESCRIPTORS`].
 const UNUSED: i32 = -1;
 
-/// Invariant: (K2) A number other than [`UNUSED`] is that of an open descriptor, which nobody uses in a
-/// forked child. [`ClosedInChild`]s guarantee it.
+/// The numbers of the descriptors that forked children close.
+///
+/// Invariant: (K2) A number other than [`UNUSED`] belongs to an open descriptor, which nobody uses
+/// in a forked child. [`ClosedInChild`]s guarantee this.
 static DESCRIPTORS: [AtomicI32; DESCRIPTORS_MAX] =
     [const { AtomicI32::new(UNUSED) }; DESCRIPTORS_MAX];
 
 /// A descriptor that forked children close, if they are [quiet](crate::forked_child).
 #[derive(Debug)]
 pub struct ClosedInChild {
-    /// Open as long as its number is in the table.
+    /// Keeps the descriptor open as long as its number is in the table.
     _descriptor: Arc<OwnedFd>,
     index: usize,
 }
@@ -113,8 +117,8 @@ impl ClosedInChild {
     pub fn new(descriptor: Arc<OwnedFd>) -> io::Result<Self> {
         let number = descriptor.as_raw_fd();
         for (index, entry) in DESCRIPTORS.iter().enumerate() {
-            // Relaxed, like all accesses: the number is all that there is, and a child sees what its
-            // parent has stored before the fork.
+            // Relaxed, like all accesses: no other memory access depends on the number. A child
+            // sees all stores of its parent before the fork.
             let taken =
                 entry.compare_exchange(UNUSED, number, Ordering::Relaxed, Ordering::Relaxed);
             if taken.is_ok() {
@@ -136,21 +140,21 @@ impl Drop for ClosedInChild {
     }
 }
 
-/// Closes each descriptor of the table. Called in a forked child, whose only thread runs this.
-/// Async-signal-safe.
+/// Closes each descriptor of the table. The only thread of a forked child calls this function,
+/// which is async-signal-safe.
 pub(crate) fn close_descriptors() {
     for entry in &DESCRIPTORS {
         let number = entry.swap(UNUSED, Ordering::Relaxed);
         if number != UNUSED {
-            // SAFETY: nobody in this child uses the descriptor (K2), nor closes it: its owner is on a
-            // thread that the child does not have.
+            // SAFETY: no code in this child uses the descriptor (K2). No other code in this child
+            // closes it, because the child lacks the thread of its owner.
             unsafe { libc::close(number) };
         }
     }
 }
 
-/// Replaces each mapping of the table by private zeroed pages. Called in a forked child, whose only
-/// thread runs this. Async-signal-safe.
+/// Replaces each mapping of the table by private zeroed pages. The only thread of a forked
+/// child calls this function, which is async-signal-safe.
 pub(crate) fn replace_mappings() {
     for mapping in &MAPPINGS {
         // Acquire pairs with the release in `Entry::new`.
@@ -158,11 +162,11 @@ pub(crate) fn replace_mappings() {
         if address <= RESERVED {
             continue;
         }
-        // Relaxed: the load of the address orders it.
+        // Relaxed: the acquire load of the address comes before this load.
         let len_bytes = mapping.len_bytes.load(Ordering::Relaxed);
         let address = ptr::with_exposed_provenance_mut::<libc::c_void>(address);
-        // SAFETY: the pages are a mapping of this process (K1), whose users in this child can go on
-        // with zeroed memory, as the creator of the entry has promised.
+        // SAFETY: the pages are a mapping of this process (K1). The creator of the entry has
+        // promised that its users in this child can continue with zeroed memory.
         let replaced = unsafe {
             libc::mmap(
                 address,
@@ -174,8 +178,10 @@ pub(crate) fn replace_mappings() {
             )
         };
         if replaced == libc::MAP_FAILED {
-            // The kernel has no memory for another mapping. Then no store of the child may succeed.
-            // SAFETY: as above. Readers can go on with the parent's bytes.
+            // The kernel has no memory for another mapping. Make the pages read-only, so that no
+            // store of the child reaches the parent's memory.
+            // SAFETY: the pages are a mapping of this process (K1). Code that reads them can
+            // continue with the parent's bytes.
             unsafe { libc::mprotect(address, len_bytes, libc::PROT_READ) };
         }
     }

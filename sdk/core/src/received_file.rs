@@ -1,7 +1,7 @@
 //! Files that another process has sent.
 //!
-//! The other process chooses the file system, and may even serve it (FUSE). Then a request to the file
-//! may never be answered. Closing the file is such a request, too.
+//! The other process chooses the file system, and may even serve it (FUSE). So a request to the
+//! file, such as closing it, may never be answered.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use crate::own_thread;
 /// A file that another process has sent. Dropping it does not wait: another thread closes the file.
 #[derive(Debug)]
 pub struct ReceivedFile {
-    /// `None` only while this is dropped or converted.
+    /// `None` only while this value is being dropped or converted.
     file: Option<File>,
     closing: ClosingFiles,
 }
@@ -29,11 +29,11 @@ impl ClosingFiles {
     /// Returns the number of files that threads are closing now.
     #[must_use]
     pub fn count(&self) -> usize {
-        // Relaxed, like all accesses: the count orders nothing else.
+        // Relaxed, like all accesses: no other memory access depends on the count.
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Returns true if files count here, or may in the future.
+    /// Returns true if a clone of this counter exists, so that files are or may be counted in it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
@@ -57,11 +57,11 @@ impl ReceivedFile {
         self.file.take().expect("not dropped yet").into()
     }
 
-    /// Returns the descriptor if it is that of memory, which can be closed without waiting.
+    /// Returns the descriptor if the file is memory, which can be closed without waiting.
     ///
     /// # Errors
     ///
-    /// The error of a request for the seals, which only memory has.
+    /// If the file is not memory. Only memory has seals, so the request for the seals fails.
     pub fn into_memory(self) -> io::Result<OwnedFd> {
         rustix::fs::fcntl_get_seals(&*self)?;
         Ok(self.into_descriptor())
@@ -97,7 +97,7 @@ impl Drop for ReceivedFile {
         }
         let closing = self.closing.clone();
         closing.0.fetch_add(1, Ordering::Relaxed);
-        // If no thread starts, the file stays open, and counts for ever.
+        // If no thread can be started, the file stays open and stays counted for ever.
         let file = ManuallyDrop::new(file);
         let close = move || {
             drop(ManuallyDrop::into_inner(file));

@@ -1,8 +1,8 @@
 //! The slots of a ring.
 //!
-//! Slots lie back to back. Only the place that was being written at the kill has no valid header.
-//! So a walk goes from header to header; where there is none, it goes on at the next aligned offset
-//! that has one.
+//! Slots lie back to back, so a walk goes from header to header. A place has no valid header if it
+//! was never written, if it is damaged, or if the process was writing it when it was killed. There,
+//! the walk continues at the next aligned offset with a valid header.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,10 +20,12 @@ use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChun
 use crate::memory::PRODUCER;
 use crate::settled::{SettledRing, is_before, settled_ring, zero_bytes};
 
-/// The number of bytes that are read from the file at once. At least the size of a slot.
+/// The maximum number of bytes that are read from the file at once. It is at least the size of a
+/// slot.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// The parts of a ring that are copied one after the other: all of it, a quarter and so on.
+/// The divisors of the ring's size for the attempts to copy a ring while its process changes it.
+/// The first attempt copies the whole ring, the second one the newest quarter, and so on.
 const RING_PARTS: [u32; 4] = [1, 4, 16, 64];
 
 /// A ring in a file.
@@ -69,15 +71,18 @@ impl Content {
 }
 
 impl RingFile {
-    /// Reads the header. Returns `None` if it is damaged, or of another folder than `nonce`.
+    /// Reads the header. Returns `None` if it is damaged, or belongs to a folder with another
+    /// nonce.
     pub(crate) fn open(file: File, nonce: u64) -> io::Result<Option<Self>> {
         Self::of_content(Content::File(file), nonce)
     }
 
-    /// Like [`open`](Self::open), for a file that its process may change: takes a copy.
+    /// Copies a file that its process may be changing, and reads the header of the copy like
+    /// [`open`](Self::open).
     ///
-    /// A process may overwrite its ring faster than all of it can be copied. Then copies smaller
-    /// parts, which end where it is writing, and takes the part of which most has stayed.
+    /// A process may overwrite its ring faster than the whole ring can be copied. In this case,
+    /// this method also copies smaller parts, which end at the place that the process is writing.
+    /// It uses the part with the most bytes of chunks that stayed in their places meanwhile.
     pub(crate) fn open_changing(file: File, nonce: u64) -> io::Result<Option<Self>> {
         let mut best: Option<SettledRing> = None;
         for part in RING_PARTS {
@@ -132,8 +137,8 @@ impl RingFile {
         self.size_bytes
     }
 
-    /// Commits all chunks of the ring to `buffer`, oldest first, and notes the newest one of each
-    /// writer that is complete. Returns the number of bytes that are damaged.
+    /// Commits all chunks of the ring to `buffer`, oldest first. Notes the newest complete chunk of
+    /// each writer in `newest`. Returns the number of damaged bytes.
     pub(crate) fn commit_to(
         &self,
         buffer: &mut TraceBuffer,
@@ -142,7 +147,7 @@ impl RingFile {
     ) -> io::Result<u64> {
         let cursor = self.place.offset_bytes.min(self.size_bytes);
         let cursor = cursor - cursor % SLOT_HEADER_BYTES as u32;
-        // What was being written is still in the shared memory.
+        // Skip the place that was being written: its chunk is still in the shared memory.
         let behind = cursor
             .saturating_add(self.place.size_bytes)
             .min(self.size_bytes);
@@ -161,9 +166,10 @@ impl RingFile {
     }
 }
 
-/// Returns where the newest `part_bytes` of a ring are in its file: at most two ranges.
+/// Returns the ranges of the file that hold the newest `part_bytes` of a ring. A range may be
+/// empty.
 fn newest_ranges(place: Place, size_bytes: u32, part_bytes: u32) -> [Range<u64>; 2] {
-    // The place that is being written may hold an old slot.
+    // Include the place that is being written, because it may still hold an old slot.
     let end = place.offset_bytes.saturating_add(place.size_bytes);
     let end = end.min(size_bytes);
     let before = end.min(part_bytes);
@@ -182,7 +188,7 @@ fn copy(file: &File, size_bytes: u32, ranges: &[Range<u64>]) -> io::Result<Vec<u
         let mut at = range.start;
         while at < range.end {
             match file.read_at(&mut bytes[at as usize..range.end as usize], at)? {
-                // The process has given back a segment.
+                // The file has become shorter, because the process has freed a segment.
                 0 => {
                     bytes.truncate(at as usize);
                     return Ok(bytes);
@@ -254,8 +260,10 @@ impl Walk<'_> {
             fragments = fragments.saturating_add(1);
         }
         if is_incomplete {
-            // The buffer leaves out the last fragment, which the writer had not finished. It stores
-            // as much room as the chunk has.
+            // The buffer leaves out the last fragment of an incomplete chunk, because its writer
+            // may not have finished it. So add an empty fragment. Extend the payload to the room
+            // that the slot has for the chunk, because the buffer reserves the length of the
+            // payload.
             let room = usize::from(header.reserved_bytes).max(payload.len());
             payload.resize(room, 0);
             fragments = fragments.saturating_add(1);
@@ -280,7 +288,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Returns bytes of the ring. They must be inside of it, and no more than a window.
+    /// Returns `len` bytes of the ring from `offset` on. They must be inside the ring. `len` must
+    /// be at most `WINDOW_BYTES`.
     fn bytes(&mut self, offset: u32, len: usize) -> io::Result<&[u8]> {
         let window_end = u64::from(self.window_start) + self.window.len() as u64;
         let is_inside = offset >= self.window_start && u64::from(offset) + len as u64 <= window_end;
@@ -298,7 +307,8 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the size by which a chunk says that its last packet was given up, as the chunk has it.
+/// Returns `ABANDONED_FRAGMENT_SIZE` as a varint of four bytes. A fragment with this size tells
+/// that its writer has given up the packet.
 fn abandoned_size() -> [u8; 4] {
     let size = ABANDONED_FRAGMENT_SIZE;
     [0, 7, 14, 21].map(|shift| (size >> shift) as u8 & 0x7f | if shift < 21 { 0x80 } else { 0 })

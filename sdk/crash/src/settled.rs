@@ -1,19 +1,20 @@
 //! Copies of files that their process changes meanwhile.
 //!
-//! Each file is copied three times, one copy after the other. Headers are taken from the first copy,
-//! bytes from the second. A chunk whose header is the same in all three copies was in its place while
-//! the second copy was made, and the part that the first header counts was complete before. Chunks
-//! are named by their writer and id. An id comes again after 2^32 chunks of its writer at the
-//! earliest, so a chunk cannot have left its place and come back.
+//! Each file is copied three times, one copy after the other. The image gets headers from the first
+//! copy and payloads from the second. If all three copies have the same chunk at a place, the chunk
+//! was there while the second copy was made. The part of the payload that the first header counts
+//! was complete before that. The writer and the id identify a chunk. A writer uses an id again only
+//! after 2^32 chunks, so a chunk cannot have left its place and come back.
 //!
-//! The memory is copied before the rings. So a chunk that has left the memory has come to its ring. If
-//! the copy of a ring has a complete chunk of a writer, chunks of the copy of the memory up to that
-//! one are left out: the ring had them later, or has overwritten them.
+//! The shared memory is copied before the rings. So the service has already moved a chunk that is
+//! no longer in the memory to its ring. If the image of a ring has a complete chunk of a writer,
+//! the recovery leaves out this chunk and all earlier chunks of the writer in the image of the
+//! memory. The ring has received these chunks, and may have overwritten them.
 //!
-//! A copy takes time, so it may have a writer's newer chunk and lack the one before. For each writer,
-//! chunks from the first one on that the first copy lacks are left out, and chunks up to the last one
-//! that was overwritten meanwhile. What remains of the writer has no gap, as if the process had been
-//! killed then.
+//! A copy takes time, so it may have a writer's newer chunk and lack the chunk before. So two parts
+//! of each writer's chunks are left out: the first chunk that the first copy lacks with all later
+//! ones, and the last chunk that was overwritten meanwhile with all earlier ones. The remaining
+//! chunks of the writer have no gap, as if the process had been killed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -42,8 +43,8 @@ impl NewChunks {
     }
 }
 
-/// The last chunk of each writer that was overwritten meanwhile. The ones before it must be left out,
-/// too: a copy takes time, so it may have some of them.
+/// The last chunk of each writer that was overwritten meanwhile. All earlier chunks of the writer
+/// must be left out, too. A copy takes time, so it may have only some of them.
 #[derive(Debug, Default)]
 struct LeftChunks(HashMap<WriterId, ChunkId>);
 
@@ -61,7 +62,7 @@ impl LeftChunks {
     }
 }
 
-/// Compares ids, which wrap around.
+/// Returns true if `id` is earlier than `other`. Ids wrap around.
 pub(crate) fn is_before(id: ChunkId, other: ChunkId) -> bool {
     (id.0.wrapping_sub(other.0) as i32) < 0
 }
@@ -74,8 +75,9 @@ struct Chunk {
     id: ChunkId,
 }
 
-/// Makes one image of three copies of the shared memory. Chunks that were not in their place all the
-/// time are free in it. Returns `None` if a copy has not the size that `meta` says.
+/// Creates one image from three copies of the shared memory. In the image, chunks that did not stay
+/// in their places all the time are free. Returns `None` if the size of a copy is not the size in
+/// `meta`.
 pub(crate) fn settled_memory(meta: &Meta, copies: [Vec<u8>; 3]) -> Option<Vec<u8>> {
     let (size_bytes, page_bytes) = (meta.memory_size_bytes, meta.page_size_bytes);
     let geometry = Geometry::new(size_bytes as usize, page_bytes as usize).ok()?;
@@ -156,16 +158,16 @@ fn chunks(geometry: Geometry, memory: &[u8]) -> HashMap<usize, Chunk> {
 /// An image of a ring's file.
 #[derive(Debug)]
 pub(crate) struct SettledRing {
-    /// Zero where no slot was in its place all the time.
+    /// The bytes of the file. They are zero where no slot stayed in its place all the time.
     pub(crate) image: Vec<u8>,
-    /// The size of the slots with chunks.
+    /// The total size of the slots with chunks.
     pub(crate) chunk_bytes: usize,
 }
 
-/// Makes one image of three copies of a ring's file.
+/// Creates one image from three copies of a ring's file.
 pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> SettledRing {
     let [first, mut image, last] = copies;
-    // The process may have added a segment or given one back.
+    // The copies may differ in length, because the process may have added or freed a segment.
     let len = first.len().min(image.len()).min(last.len());
     image.truncate(len);
     let header = len.min(HEADER_BYTES);
@@ -199,7 +201,7 @@ pub(crate) fn settled_ring(copies: [Vec<u8>; 3], nonce: u64) -> SettledRing {
     let (mut end, mut chunk_bytes) = (header, 0);
     for (&at, slot) in settled {
         image[end..at].fill(0);
-        // In the first copy, less of the chunk may have been valid.
+        // Use the header of the first copy: at that time, less of the chunk may have been valid.
         let bytes = slot.encode((at - HEADER_BYTES) as u32, nonce);
         image[at..at + SLOT_HEADER_BYTES].copy_from_slice(&bytes);
         end = at + slot.size_bytes();
@@ -227,8 +229,8 @@ fn slots(copies: [&[u8]; 3], own: usize, nonce: u64) -> BTreeMap<usize, SlotHead
             at += found.size_bytes();
             continue;
         }
-        // A slot was being written here. The bytes in it may look like a header of long ago, so go on
-        // behind the slot that another copy has here.
+        // The process was writing a slot here. Some of the bytes may look like an old header, so
+        // continue behind the slot that another copy has at this offset.
         let others = copies.iter().filter_map(|copy| slot(copy, at));
         let step = others.map(|slot| slot.size_bytes()).next();
         at += step.unwrap_or_else(|| zero_bytes(&copies[own][at..]).max(SLOT_HEADER_BYTES));
@@ -236,8 +238,9 @@ fn slots(copies: [&[u8]; 3], own: usize, nonce: u64) -> BTreeMap<usize, SlotHead
     slots
 }
 
-/// Names no place that is being written: each slot of the image is whole by its own header. What was
-/// being written when the header was copied may be in the copy, and newer chunks behind it.
+/// Changes the header of the image so that no place counts as being written. Each slot of the image
+/// is complete, even at the place that was being written when the header was copied: the slot may
+/// have been finished since then, with newer slots behind it.
 fn settle_place(image: &mut [u8]) {
     let at = 8 * ring_words::PLACE;
     if let Some(word) = image.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
@@ -249,8 +252,8 @@ fn settle_place(image: &mut [u8]) {
     }
 }
 
-/// Returns a number of bytes that `bytes` begins with and that are zero, so that memory that was never
-/// used is passed over quickly.
+/// Returns the number of zero bytes at the start of `bytes`, rounded down to a multiple of 4096.
+/// The caller uses it to skip unused memory quickly.
 pub(crate) fn zero_bytes(bytes: &[u8]) -> usize {
     const BLOCK: usize = 4096;
     let blocks = bytes.chunks_exact(BLOCK);
@@ -262,12 +265,12 @@ fn is_chunk(slot: &SlotHeader) -> bool {
     matches!(slot.state.kind, SlotKind::Chunk { .. })
 }
 
-/// Returns the name of a chunk.
+/// Returns the writer and the id of a chunk, which identify it.
 fn key(slot: &SlotHeader) -> (WriterId, ChunkId) {
     (slot.writer_id, slot.chunk_id)
 }
 
-/// Returns true if two headers are of the same chunk in the same slot. It may have grown.
+/// Returns true if two headers are of the same chunk in the same slot. The chunk may have grown.
 fn is_same(one: &SlotHeader, other: &SlotHeader) -> bool {
     key(one) == key(other) && one.reserved_bytes == other.reserved_bytes
 }
@@ -281,7 +284,8 @@ mod tests {
 
     const NONCE: u64 = 7;
 
-    /// A ring with chunks of 16 bytes of payload: writer and id, or `None` for padding.
+    /// Creates a ring. Each item of `slots` is the writer and the id of a chunk with 16 bytes of
+    /// payload, or `None` for padding.
     fn ring(slots: &[Option<(u16, u32)>]) -> Vec<u8> {
         let mut ring = vec![0; HEADER_BYTES];
         for slot in slots {
@@ -338,8 +342,8 @@ mod tests {
 
     #[test]
     fn chunks_behind_a_gap_are_left_out() {
-        // While the first copy was made, chunk 6 came to a place that was copied already, and chunk
-        // 7 to one that was not.
+        // While the first copy was made, the service wrote chunk 6 to a place that was already
+        // copied. Then it wrote chunk 7 to a place that was not yet copied.
         let first = [None, Some((1, 5)), Some((1, 7)), Some((2, 3))];
         let last = [Some((1, 6)), Some((1, 5)), Some((1, 7)), Some((2, 3))];
         assert_eq!(settled([&first, &last, &last]), [(1, 5, 5), (2, 3, 3)]);
@@ -347,7 +351,8 @@ mod tests {
 
     #[test]
     fn chunks_before_one_that_was_overwritten_are_left_out() {
-        // The last copy had passed chunk 5 when chunks 6 and 5 were overwritten.
+        // Chunks 5 and 6 were overwritten after chunk 5, and before chunk 6, was copied for the
+        // last time.
         let first = [Some((1, 5)), Some((1, 6)), Some((1, 7))];
         let last = [Some((1, 5)), Some((2, 1)), Some((1, 7))];
         assert_eq!(settled([&first, &first, &last]), [(1, 7, 7)]);
@@ -377,7 +382,8 @@ mod tests {
         }
     }
 
-    /// A page with two chunks: writer, id and number of packets, or `None` for a free chunk.
+    /// Creates a page with two chunks. Each item is the writer, the id and the number of packets of
+    /// a chunk, or `None` for a free chunk.
     fn memory(chunks: [Option<(u16, u32, u8)>; 2]) -> Vec<u8> {
         let mut page = vec![0; PAGE_BYTES];
         let mut word = PageWord::partitioned(PageLayout::Two);

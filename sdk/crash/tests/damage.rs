@@ -1,4 +1,5 @@
-//! Damaged crash files: what is sound is recovered, what is damaged is named, and nothing panics.
+//! Tests of damaged crash files. The recovery finds the undamaged packets, names the damaged files,
+//! and does not panic.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -48,7 +49,7 @@ fn no_flipped_byte_makes_a_recovery_fail() {
     for file in FILES {
         let path = files.join(file);
         let sound = fs::read(&path).unwrap();
-        // Every byte of headers, and some of what follows.
+        // Damage the first 256 bytes, every 61st byte, and the first 200 bytes behind the header.
         let places = (0..sound.len()).filter(|at| *at < 256 || at % 61 == 0);
         let places =
             places.chain((HEADER_BYTES..HEADER_BYTES + 200).filter(|at| *at < sound.len()));
@@ -133,7 +134,8 @@ fn no_recovery_waits_for_a_pipe_or_follows_a_link() {
         fs::rename(&elsewhere, &path).unwrap();
     }
 
-    // The trace file of a session that streams may be a pipe: its reader has got the packets.
+    // The trace file of a session may be a pipe, whose reader has already taken the packets. The
+    // recovery does not read the pipe, but names it as damage.
     let streamed = folder.file("pipe");
     pipe(&streamed);
     let output = Output {

@@ -20,7 +20,7 @@ use crate::port::{Answer, EndConnection, Invocation, Port};
 use crate::producer_port::ProducerPort;
 use crate::slow_readers::{SlowReaders, WaitLimits};
 
-/// The number of the service that a connection may bind: each has one.
+/// The number of the service that a connection may bind. Each connection has one service.
 const SERVICE_ID: u32 = 1;
 
 /// A connection.
@@ -36,7 +36,7 @@ pub(crate) struct Connection {
     slow_readers: SlowReaders,
     /// True once the peer has closed the connection.
     is_closed: bool,
-    /// Since when something waits, and the peer takes nothing.
+    /// The time since when frames wait and the peer takes no bytes.
     blocked_since: Option<Instant>,
 }
 
@@ -80,7 +80,7 @@ impl Connection {
         matches!(&self.port, AnyPort::Consumer(port) if port.is_reader())
     }
 
-    /// Clears incremental state of a producer that is too old.
+    /// Clears the incremental state of the connection's producer where it is too old.
     pub(crate) fn restart_state(&self) {
         if let AnyPort::Producer(port) = &self.port {
             port.restart_state();
@@ -97,9 +97,10 @@ impl Connection {
         self.slow_readers.are_awaited()
     }
 
-    /// Receives once, at most 128 KiB, unless it is behind. Then handles some of the frames that are
-    /// complete, so that other connections have their turn. What a peer has sent before it has gone is
-    /// handled, too. Does nothing as long as a reader of the producer's buffers does not keep up.
+    /// Receives at most 128 KiB, unless earlier frames still wait. Then handles a limited number of
+    /// complete frames, so that other connections have their turn. Also handles the frames that a
+    /// peer sent before it closed the connection. Does nothing while frames must wait for a reader
+    /// of the producer's buffers.
     pub(crate) fn receive(&mut self, now: Instant) -> Result<(), EndConnection> {
         // A panic ends this connection alone. Its port is dropped, and nothing else uses it.
         let waits = catch_unwind(AssertUnwindSafe(|| self.must_wait(now)));
@@ -158,15 +159,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what waits, as far as the socket has room, and reads on in the trace that a consumer
-    /// reads. Returns true if nothing is left, also because the peer has gone.
+    /// Sends the waiting frames as far as the socket has room, and queues the next part of a trace
+    /// that a consumer reads. Returns true if no frames are left, or if the peer has gone.
     pub(crate) fn send(&mut self, now: Instant) -> Result<bool, EndConnection> {
         self.outgoing.take(self.socket.queue());
         let before = self.socket.unsent_bytes();
         let is_sent = match self.socket.send() {
-            // The stream may hold frames that the peer has sent before it closed. The connection ends
-            // at the end of the stream. A peer that has closed its receiving half alone is served on,
-            // and hears nothing.
+            // The connection does not end yet, because the stream may hold frames that the peer
+            // sent before it closed. The connection ends at the end of the stream. A peer that has
+            // closed only its receiving half is still served, but gets no replies.
             Err(error) if has_gone(&error) => {
                 *self.socket.queue() = SendQueue::default();
                 self.blocked_since = None;
@@ -184,8 +185,8 @@ impl Connection {
             return Err(EndConnection::QueueFull);
         }
         self.check_queue(0)?;
-        // The rest of the trace comes when the consumer has taken what waits. This part is sent in the
-        // next turn, because it was noted.
+        // Queues the next part only if few bytes still wait for the consumer. Queuing the part
+        // notes the connection, so the next turn sends the part.
         if let AnyPort::Consumer(port) = &mut self.port
             && port.has_more()
             && after <= CONSUMER_QUEUE_HIGH_BYTES
@@ -196,7 +197,8 @@ impl Connection {
         Ok(is_sent)
     }
 
-    /// Fails if more waits for the peer than may, with so many bytes that are not queued yet.
+    /// Fails if more bytes wait for the peer than its queue may hold. `more_bytes` is the number of
+    /// waiting bytes that the socket's queue does not contain yet.
     fn check_queue(&self, more_bytes: usize) -> Result<(), EndConnection> {
         let max_bytes = match &self.port {
             AnyPort::Producer(_) => PRODUCER_QUEUE_MAX_BYTES,
@@ -208,7 +210,7 @@ impl Connection {
         }
     }
 
-    /// Fails if the peer has not done in time what it must do. Returns when to look again.
+    /// Fails if the peer has missed a deadline. Returns the next deadline.
     pub(crate) fn check_deadlines(&self, now: Instant) -> Result<Option<Instant>, EndConnection> {
         let is_introduced = match &self.port {
             AnyPort::Producer(port) => port.is_introduced(),
@@ -226,7 +228,7 @@ impl Connection {
     }
 }
 
-/// Returns true if a peer takes nothing more, because it has closed its end.
+/// Returns true if sending has failed because the peer has closed its end.
 fn has_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -389,11 +391,11 @@ mod tests {
         let deadline = begin + STUCK_LIMIT;
         let next = connection.check_deadlines(deadline - Duration::from_nanos(1));
         assert!(matches!(next, Ok(Some(next)) if next == deadline));
-        // Attempts alone are no progress.
+        // An attempt to send that sends nothing is no progress.
         assert!(!connection.send(begin + Duration::from_secs(5)).unwrap());
         let late = connection.check_deadlines(deadline);
         assert!(matches!(late, Err(EndConnection::Stuck)));
-        // What the peer takes is.
+        // Bytes that the peer takes are progress.
         consumer.read_exact(&mut vec![0; 200_000]).unwrap();
         assert!(!connection.send(begin + Duration::from_secs(5)).unwrap());
         assert!(connection.check_deadlines(deadline).is_ok());

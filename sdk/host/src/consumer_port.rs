@@ -62,7 +62,7 @@ impl ConsumerPort {
         }
     }
 
-    /// Sends a part of what the consumer has asked for: of a list, or of a trace.
+    /// Sends the next part of a list or of a trace that the consumer has asked for.
     pub(crate) fn go_on(&mut self) {
         if let Some((request_id, parts)) = self.backlog.front_mut() {
             let part = parts.pop_front().unwrap_or_default();
@@ -81,7 +81,7 @@ impl ConsumerPort {
         }
     }
 
-    /// Returns true if there is more to send when the consumer has taken what waits.
+    /// Returns true if there is more to send once the consumer has taken the waiting replies.
     pub(crate) fn has_more(&self) -> bool {
         !self.backlog.is_empty() || self.reading.is_some()
     }
@@ -98,8 +98,8 @@ impl ConsumerPort {
         (!has_file).then_some(session)
     }
 
-    /// Returns how many bytes may wait for the consumer. A part of a trace that it has asked for may
-    /// be longer than the limit, since it has whole packets.
+    /// Returns how many bytes may wait for the consumer. A part of a trace consists of whole
+    /// packets, so it may be longer than the usual limit.
     pub(crate) fn queue_max_bytes(&self) -> usize {
         CONSUMER_QUEUE_MAX_BYTES + self.last_part_bytes
     }
@@ -109,8 +109,8 @@ impl ConsumerPort {
         self.peer.uid == 0 || self.peer.uid == self.host.uid
     }
 
-    /// Starts a session. The reply says only that it has ended, so a session that cannot start has
-    /// ended at once.
+    /// Starts a session. The protocol has a reply only for the end of a session, so a session that
+    /// cannot start is reported as ended.
     fn enable_tracing(
         &self,
         encoded: &[u8],
@@ -153,7 +153,7 @@ impl ConsumerPort {
             self.consumer.expect_no_session();
             error.to_string()
         })?;
-        // The connection is open: this runs on the thread that closes it.
+        // This succeeds, because the connection is open: only this thread closes it.
         let _ = self.consumer.set_session(session);
         let (Some(file), Some(waker)) = (file, waker) else {
             return Ok(());
@@ -190,9 +190,9 @@ impl ConsumerPort {
         recording.config.records_all =
             self.host.records_all && !recording.config.buffers.is_empty();
         let uid = self.peer.uid;
-        // The command `perfetto` always sends these. They are for programs of Android.
+        // The command `perfetto` always sends these fields. They are for programs of Android.
         ignored.retain(|field| !["statsd_metadata", "statsd_logging"].contains(&field.as_str()));
-        // A lockdown would lock out the producers of all others.
+        // A lockdown would lock out the producers of all other users.
         let lockdown_mode = &mut recording.config.lockdown_mode;
         if !self.has_rights_of_daemon() && *lockdown_mode != LockdownMode::Unchanged {
             *lockdown_mode = LockdownMode::Unchanged;
@@ -210,7 +210,7 @@ impl ConsumerPort {
         Ok(recording)
     }
 
-    /// Returns the file that a session writes into, if it does.
+    /// Returns the file that a session writes into, if it writes into one.
     fn trace_file(
         &self,
         recording: &Recording,
@@ -229,7 +229,7 @@ impl ConsumerPort {
                     _ if self.has_rights_of_daemon() => {
                         TraceFile::create_new(Path::new(path)).map_err(io::Error::from)
                     }
-                    // A file belongs to its user, and those on a network are not known.
+                    // The file must belong to the consumer's user, who is not known on a network.
                     Some(folder) if !self.peer.is_on_network => {
                         folder.create(Path::new(path), self.peer.uid)
                     }
@@ -316,7 +316,7 @@ impl ConsumerPort {
         };
         let mut reply = trace_stats(&stats.encode());
         if reply.len() > REPLY_MAX_BYTES {
-            // Those of so many writers would not fit.
+            // The statistics of so many writers do not fit into a reply.
             stats.writers.clear();
             reply = trace_stats(&stats.encode());
         }
@@ -381,8 +381,7 @@ impl ConsumerPort {
     }
 }
 
-/// Gives a clone to its consumer. If it is of a session that writes into a file, writes its file
-/// first.
+/// Gives a clone to its consumer. If the clone has a file, replies only after the file is complete.
 fn clone_is_made(
     host: &Arc<Host>,
     consumer: &Arc<RemoteConsumer>,
@@ -459,7 +458,7 @@ impl Port for ConsumerPort {
                 Answer::EMPTY
             }
             Request::Flush { timeout_ms, flags } => {
-                // Without a session there is no answer, as from Perfetto's service.
+                // Like Perfetto's service, never answers if there is no session.
                 if let Some(session) = session {
                     self.flush(session, *timeout_ms, *flags, request_id);
                 }

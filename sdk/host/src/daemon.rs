@@ -37,17 +37,19 @@ pub struct DaemonOptions {
     /// The size of the trace buffers of all sessions and clones, in bytes: half of the machine's
     /// memory, by default.
     pub buffers_max_bytes: u64,
-    /// The folder in which sessions of other users may create trace files with `output_path`. `None`:
-    /// they pass open files. The daemon must run as root, since the files belong to these users.
+    /// The folder in which sessions of other users may create trace files with `output_path`. If it
+    /// is `None`, these sessions must pass open files. With a folder, the daemon must run as root,
+    /// because the files belong to these users.
     pub output_folder: Option<PathBuf>,
     /// True if sessions also record data sources that their configurations do not list, into their
     /// first buffer.
     pub records_all: bool,
-    /// How long a producer waits for a file that takes nothing of its trace: 500 ms, by default. Then the
-    /// trace loses packets. Its shared memory fills meanwhile, so its threads wait or drop packets.
+    /// How long a producer waits for a file that takes no bytes of its trace: 500 ms, by default.
+    /// While the producer waits, its shared memory fills, so its threads wait or drop packets.
+    /// After this time, the trace loses packets.
     pub stuck_file_limit: Duration,
-    /// How long a producer waits for a file that takes its trace slowly, in all until the file has caught
-    /// up: 2 s, by default.
+    /// The total time that a producer waits for a file that takes its trace slowly, until the file
+    /// has caught up: 2 s, by default.
     pub slow_file_limit: Duration,
     /// The log.
     pub log: Log,
@@ -78,25 +80,25 @@ impl DaemonOptions {
     }
 }
 
-/// A reason that a daemon cannot start.
+/// The reason why a daemon cannot start.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DaemonError {
-    /// It cannot listen at an address.
+    /// The daemon cannot listen at an address.
     Listen {
         /// The address.
         address: Address,
         /// The reason.
         source: io::Error,
     },
-    /// It cannot open the folder for trace files.
+    /// The daemon cannot open the folder for trace files.
     OutputFolder {
         /// The path.
         path: PathBuf,
         /// The reason.
         source: io::Error,
     },
-    /// The system lacks something else.
+    /// The system has refused another resource.
     Io(io::Error),
 }
 
@@ -187,12 +189,13 @@ impl fmt::Debug for Daemon {
 }
 
 impl Daemon {
-    /// Listens. From then on, connections wait until [`run`](Self::run) takes them.
+    /// Listens at the addresses. From then on, connections wait until [`run`](Self::run) accepts
+    /// them.
     ///
     /// # Errors
     ///
-    /// If an address cannot be listened at, also because it is one of a network and not all users may
-    /// connect; or if descriptors run out.
+    /// If the daemon cannot listen at an address, or if descriptors run out. A network address is
+    /// refused unless all users may connect.
     pub fn bind(options: DaemonOptions) -> Result<Self, DaemonError> {
         let mut listeners = Vec::new();
         for (side, addresses, permissions) in [
@@ -246,7 +249,7 @@ impl Daemon {
         })
     }
 
-    /// Returns what stops the daemon.
+    /// Returns a handle that stops the daemon.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper {
@@ -255,12 +258,12 @@ impl Daemon {
         }
     }
 
-    /// Serves until it is stopped. Then flushes and ends all sessions, and finishes their files, which
-    /// may take 5 s. Consumers get another 5 s to read the traces of their sessions.
+    /// Serves until the daemon is stopped. Then flushes and ends all sessions, and finishes their
+    /// files, which may take 5 s. Consumers get another 5 s to read the traces of their sessions.
     ///
     /// # Errors
     ///
-    /// If the system does not let it wait for connections.
+    /// If the system does not let the daemon wait for connections.
     pub fn run(mut self) -> io::Result<()> {
         self.host.noted.enter_loop();
         // Acquire pairs with the release in `Stopper::stop`.
@@ -275,7 +278,7 @@ impl Daemon {
     ///
     /// # Errors
     ///
-    /// If the system does not let it wait for connections.
+    /// If the system does not let the daemon wait for connections.
     #[cfg(fuzzing)]
     pub fn settle(&mut self) -> io::Result<()> {
         self.host.noted.enter_loop();
@@ -284,7 +287,8 @@ impl Daemon {
     }
 
     fn end_sessions(&mut self) -> io::Result<()> {
-        // Relaxed, like the load: this thread handles the requests for sessions, too.
+        // Relaxed, like the load: the same thread stores the flag and handles the requests for
+        // sessions.
         self.host.is_ending.store(true, Ordering::Relaxed);
         let service = &self.host.service;
         for session in service.service_state(0).sessions {
@@ -297,7 +301,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Serves while there is something to wait for, but not longer than [`END_LIMIT`].
+    /// Serves while `waits` returns true, but not longer than [`END_LIMIT`].
     fn turn_while(&mut self, waits: impl Fn(&Self) -> bool) -> io::Result<()> {
         let deadline = Instant::now() + END_LIMIT;
         while Instant::now() < deadline && waits(self) {

@@ -39,12 +39,12 @@ const FIRST_LISTENER: u64 = 1;
 const FIRST_CONNECTION: u64 = 1 << 16;
 /// The number of events that are handled before timers run again.
 const EVENTS_MAX: usize = 256;
-/// The shortest time between two looks at rings, after which incremental state is cleared.
+/// The shortest time between two checks whether incremental state is too old.
 const RESTART_STATE_EVERY: Duration = Duration::from_millis(100);
-/// The number of connections that are accepted before others have their turn.
+/// The number of connections that are accepted before existing connections have their turn.
 const ACCEPTED_MAX: usize = 16;
 
-/// Whom a listener is for.
+/// The kind of peers that a listener is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Producers,
@@ -56,9 +56,11 @@ pub(crate) struct EventLoop {
     host: Arc<Host>,
     epoll: OwnedFd,
     listeners: Vec<(Side, Listener)>,
-    /// Set while nobody is accepted, because the process has run out of descriptors.
+    /// The time at which the loop accepts connections again, if the process has run out of
+    /// descriptors.
     accepts_again: Option<Instant>,
-    /// Closed to accept, and close, a connection for which there is no descriptor.
+    /// A spare descriptor. If no other is free, the loop closes it to accept, and then close, a
+    /// connection.
     reserve: Option<File>,
     connections: HashMap<ConnectionId, OpenConnection>,
     /// The files that each user has sent and that are being closed.
@@ -67,9 +69,9 @@ pub(crate) struct EventLoop {
     waiting_for_readers: Vec<ConnectionId>,
     last_connection: u64,
     connections_max: usize,
-    /// When a connection may have missed a deadline.
+    /// The time at which a connection may miss its next deadline.
     next_check: Option<Instant>,
-    /// When incremental state that is too old was last cleared.
+    /// The time of the last check for incremental state that is too old.
     restarted: Instant,
 }
 
@@ -81,8 +83,8 @@ struct OpenConnection {
 }
 
 impl OpenConnection {
-    /// Sends what waits, and lets the loop wait for what comes next: for room in the socket if it has
-    /// none for all of it, and for frames unless they have to wait.
+    /// Sends the waiting frames, and selects the events that wake the loop: room in the socket if
+    /// frames are left, and arriving frames unless frames must wait for readers.
     fn send(
         &mut self,
         epoll: &OwnedFd,
@@ -99,7 +101,7 @@ impl OpenConnection {
         }
         let data = EventData::new_u64(id.0);
         let socket = self.connection.socket();
-        // The end of the peer always wakes the loop, unless the socket is removed.
+        // If the peer closes its end, this always wakes the loop, unless the socket is removed.
         let changed = match (before.is_empty(), awaited.is_empty()) {
             (false, true) => epoll::delete(epoll, socket),
             (true, _) => epoll::add(epoll, socket, data, awaited),
@@ -149,8 +151,8 @@ impl EventLoop {
         self.listeners.clear();
     }
 
-    /// Sends what waits, runs due timers, and handles what arrives until there is more to do. Returns
-    /// true if there was anything to do at once.
+    /// Sends waiting frames, runs due timers, waits for events until the next deadline, and handles
+    /// them. Returns true if there were events, or if frames wait to be sent.
     pub(crate) fn turn(&mut self, latest: Option<Instant>) -> io::Result<bool> {
         let now = Instant::now();
         self.check_deadlines(now);
@@ -163,7 +165,7 @@ impl EventLoop {
             let rest_ns = due_ns.saturating_sub(clock::now_ns());
             now + Duration::from_nanos(rest_ns)
         });
-        // All of this may have noted something to send.
+        // The work above may have added frames to send.
         let noted = self.host.noted.has_connections().then_some(now);
         let waits = !self.waiting_for_readers.is_empty();
         let readers = waits.then_some(now + SLOW_READER_CHECK);
@@ -185,8 +187,8 @@ impl EventLoop {
         Ok(had_work)
     }
 
-    /// Clears incremental state that is too old, because other producers have filled the ring. No timer
-    /// wakes the loop for this: commits do.
+    /// Clears incremental state that is too old, because other producers have filled the ring. No
+    /// timer wakes the loop for this, since the commits of those producers wake it.
     fn restart_state(&mut self, now: Instant) {
         if now - self.restarted >= RESTART_STATE_EVERY {
             self.restarted = now;
@@ -232,7 +234,7 @@ impl EventLoop {
         }
     }
 
-    /// Looks whether connections still wait for threads that write files.
+    /// Handles the frames of connections that need not wait for readers any more.
     fn receive_from_waiting(&mut self) {
         let mut waiting = mem::take(&mut self.waiting_for_readers);
         waiting.retain(|id| {
@@ -249,13 +251,13 @@ impl EventLoop {
         open.is_some_and(|it| it.connection.waits_for_readers())
     }
 
-    /// Works with a connection, and closes it if that fails.
+    /// Calls `work` with a connection, and closes the connection if `work` fails.
     fn with(
         &mut self,
         id: ConnectionId,
         work: impl FnOnce(&mut OpenConnection) -> Result<(), EndConnection>,
     ) {
-        // It may have been closed meanwhile.
+        // The connection may have been closed meanwhile.
         if let Some(open) = self.connections.get_mut(&id)
             && let Err(end) = work(open)
         {
@@ -283,7 +285,7 @@ impl EventLoop {
         connections.any(|open| open.connection.is_reader())
     }
 
-    /// Sends to each connection what waits for it.
+    /// Sends the waiting frames of all connections that were noted.
     pub(crate) fn send_noted(&mut self) {
         for id in self.host.noted.take() {
             let open = self.connections.get(&id);
@@ -319,7 +321,8 @@ impl EventLoop {
             if self.reserve.is_none() {
                 self.reserve = File::open("/dev/null").ok();
             }
-            // If it fails, nobody could connect any more; the next pause tries again.
+            // If listening failed for good, nobody could connect any more. So the loop tries again
+            // after another pause.
             if self.listen().is_err() {
                 self.accepts_again = Some(now + ACCEPT_PAUSE);
             }
@@ -367,7 +370,8 @@ impl EventLoop {
         }
     }
 
-    /// Stops accepting for a moment: the waiting connection would wake the loop at once again.
+    /// Stops accepting for a moment. Otherwise, the waiting connection would wake the loop again at
+    /// once.
     fn pause_accepting(&mut self, index: usize) {
         self.reserve = None;
         if let Some((_, listener)) = self.listeners.get(index) {

@@ -12,12 +12,13 @@ use crate::file_waker::FileWaker;
 use crate::host::Host;
 use crate::log::Subject;
 
-/// Starts the thread that writes a session's file until the session has ended. The session has its
-/// file already. `done` is called when the file is complete, or with the reason why it is not.
+/// Starts the thread that writes a session's file until the session has ended. The session must
+/// already have its file. The thread calls `done` when the file is complete, or with the reason why
+/// it is not.
 ///
 /// # Errors
 ///
-/// If the system starts no thread.
+/// If the system cannot start a thread.
 pub(crate) fn write_on_thread(
     host: &Arc<Host>,
     session: SessionId,
@@ -33,7 +34,7 @@ pub(crate) fn write_on_thread(
         }
         let outcome = loop {
             let written = host.service.write_into_file(session);
-            // Timers may have been set.
+            // Wakes the event loop, because writing may have set timers.
             host.noted.waker.wake();
             match written {
                 Ok(FileProgress::Open) => waker.wait(),
@@ -49,8 +50,8 @@ pub(crate) fn write_on_thread(
             }
         };
         done(outcome);
-        // Relaxed, like the other accesses: a count that orders nothing else. The waker makes the event
-        // loop look at it again.
+        // Relaxed, like the other accesses: the count orders no other memory. The waker makes the
+        // event loop look at the count again.
         host.open_files.fetch_sub(1, Ordering::Relaxed);
         host.noted.waker.wake();
     };

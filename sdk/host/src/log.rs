@@ -14,8 +14,9 @@ const LINE_MAX_BYTES: usize = 2048;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The log of a daemon. Of each kind (refused connections, ended ones, producers, sessions), it writes 60
-/// lines a minute, each of at most 2 KiB, and counts the others. So no peer can flood it.
+/// The log of a daemon. It writes at most 60 lines a minute of each kind (refused connections,
+/// ended ones, producers, sessions), each of at most 2 KiB, and counts the others. So no peer can
+/// flood it.
 #[derive(Clone)]
 pub struct Log(Arc<Shared>);
 
@@ -48,13 +49,13 @@ struct Minute {
     lines: u64,
 }
 
-/// The fate of a line.
+/// The result of counting a line.
 #[derive(Debug, PartialEq, Eq)]
 struct Counted {
-    /// The number of lines that were not told in the minute before.
+    /// The number of lines that were left out in the minute before.
     untold: u64,
     is_told: bool,
-    /// True if no more lines are told in this minute.
+    /// True if further lines of this minute are left out.
     is_last: bool,
 }
 
@@ -144,7 +145,7 @@ mod tests {
         }
         log.line(Subject::Session, format_args!("a session"));
         let lines = lines.lock();
-        // The additional one says that no more of the first kind follow.
+        // The additional line says that no more lines of the first kind follow.
         assert_eq!(lines.len() as u64, LINES_PER_MINUTE_MAX + 2);
         assert_eq!(lines.last().unwrap(), "a session");
     }

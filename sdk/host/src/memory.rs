@@ -9,19 +9,21 @@ use tracezero_core::small_map::SmallMap;
 
 use crate::limits::SHARED_MEMORY_PER_UID_MAX_BYTES;
 
-/// The sizes without any wishes, in bytes. Perfetto's service has the same.
+/// The default sizes, in bytes. Perfetto's service has the same defaults.
 const DEFAULT_SIZE_BYTES: usize = 256 * 1024;
 const DEFAULT_PAGE_BYTES: usize = 4096;
 
-/// The largest page that this service gives producers, in bytes. Perfetto's has the same limit.
+/// The largest page that this service gives producers, in bytes. Perfetto's service has the same
+/// limit.
 const PAGE_MAX_BYTES: u64 = 32 * 1024;
 
 /// The largest memory, in bytes.
 const SIZE_MAX_BYTES: u64 = 32 << 20;
 
-/// Returns the sizes of a producer's memory. A session's configuration counts before the wishes of
-/// the producer, and both before the default. If a size is too large, the maximum holds; if the
-/// sizes do not fit together, the default of both. So does Perfetto's service.
+/// Returns the sizes of a producer's memory. Each size comes from the session's configuration, else
+/// from the producer's wishes, else from the defaults. A size above its maximum is reduced to the
+/// maximum. If the two sizes do not fit together, both defaults are used. Perfetto's service does
+/// the same.
 pub(crate) fn geometry(configured: MemorySizes, wished: MemorySizes) -> Geometry {
     let first = |sizes: [u64; 3]| sizes.into_iter().find(|size| *size > 0).unwrap_or(0);
     let size_bytes = first([
@@ -41,7 +43,7 @@ pub(crate) fn geometry(configured: MemorySizes, wished: MemorySizes) -> Geometry
     fitting.unwrap_or_else(default_geometry)
 }
 
-/// Returns the geometry without any wishes.
+/// Returns the default geometry.
 pub(crate) fn default_geometry() -> Geometry {
     Geometry::new(DEFAULT_SIZE_BYTES, DEFAULT_PAGE_BYTES).expect("the default sizes fit together")
 }
@@ -50,7 +52,7 @@ pub(crate) fn default_geometry() -> Geometry {
 #[derive(Debug, Default)]
 pub(crate) struct MemoryQuotas(Mutex<SmallMap<u32, usize>>);
 
-/// A part of a user's quota, which is given back when this is dropped.
+/// A part of a user's quota. Dropping it gives the part back.
 #[derive(Debug)]
 pub(crate) struct QuotaPart {
     quotas: Arc<MemoryQuotas>,
@@ -107,15 +109,15 @@ mod tests {
             (none, none, default_kib, default_page_kib),
             (none, sizes(1024, 16), 1024, 16),
             (sizes(2048, 8), sizes(1024, 16), 2048, 8),
-            // Each size counts by itself.
+            // Each size is chosen separately.
             (sizes(2048, 0), sizes(0, 16), 2048, 16),
-            // Too large.
+            // Both sizes are above the maximum.
             (sizes(4_096_000, 4096), none, 32 * 1024, 32),
-            // No multiple of 4 KiB, or not one by a power of two.
+            // The page size is no multiple of 4 KiB, or it is one, but not by a power of two.
             (none, sizes(1024, 3), default_kib, default_page_kib),
             (none, sizes(1024, 28), default_kib, default_page_kib),
             (none, sizes(1024, 12), default_kib, default_page_kib),
-            // The memory is no multiple of its pages, or smaller than one.
+            // The size is no multiple of the page size, or is smaller than a page.
             (none, sizes(18, 16), default_kib, default_page_kib),
             (none, sizes(4, 8), default_kib, default_page_kib),
         ] {

@@ -15,13 +15,13 @@ const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
 /// The environment variable by which Perfetto's programs name a descriptor.
 const DESCRIPTOR_VARIABLE: &str = "TRACED_NOTIFY_FD";
 
-/// Tells whoever has started the daemon that it listens, if they want to know. To the socket that the
-/// environment variable `NOTIFY_SOCKET` names, `READY=1` is sent. To the inherited descriptor whose
-/// number is in `TRACED_NOTIFY_FD`, the byte `1` is written; then it is closed.
+/// Tells whoever has started the daemon that it listens. Sends `READY=1` to the socket that the
+/// environment variable `NOTIFY_SOCKET` names, if it is set. Writes the byte `1` to the inherited
+/// descriptor whose number is in `TRACED_NOTIFY_FD`, if it is set, and closes the descriptor.
 ///
 /// # Errors
 ///
-/// If one of them cannot be told. The error names the variable.
+/// If the socket or the descriptor cannot be written to. The error names the variable.
 pub fn notify_ready() -> io::Result<()> {
     let named =
         |variable, error: io::Error| io::Error::new(error.kind(), format!("{variable}: {error}"));

@@ -25,8 +25,7 @@ impl OutputFolder {
         })
     }
 
-    /// Creates a file for a user, who then owns it. The path is that of the file, or is relative to the
-    /// folder.
+    /// Creates a file for a user, who then owns it. `path` is absolute, or relative to the folder.
     ///
     /// # Errors
     ///

@@ -59,11 +59,11 @@ pub(crate) enum EndConnection {
     MalformedFrames,
     /// A producer has broken the rules of the shared memory too often.
     Violations,
-    /// The peer has not begun as it should.
+    /// The peer has not made its first call in time.
     NotIntroduced,
     /// The peer takes nothing that it is sent.
     Stuck,
-    /// Too much waits for the peer.
+    /// Too many bytes wait for the peer.
     QueueFull,
     /// Handling a call has panicked.
     Panicked,

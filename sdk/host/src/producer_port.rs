@@ -30,13 +30,13 @@ pub(crate) struct ProducerPort {
     outgoing: Arc<Outgoing>,
     /// `None` until the producer has introduced itself.
     producer: Option<Connected>,
-    /// Used for one commit after the other.
+    /// The memory into which each commit is decoded.
     commit: CommitRequest,
-    /// The number of entries of commits, and of other requests, that named nothing.
+    /// The number of requests, and of entries of commits, that have broken the rules.
     violations: u64,
     /// True if the last call has filled a buffer whose reader does not keep up.
     outran_reader: bool,
-    /// True if a call since the last look has moved chunks.
+    /// True if a call has moved chunks since the last call of `take_has_moved`.
     has_moved: bool,
 }
 
@@ -128,10 +128,10 @@ impl ProducerPort {
         let Some(Connected { endpoint, remote }) = &self.producer else {
             return Answer::Failed;
         };
-        // Bytes of chunks are for those alone who cannot share memory.
+        // Only producers that cannot share memory may send the bytes of chunks.
         let may_send_bytes = self.peer.is_on_network;
         let mut refused = 0;
-        let mut outran_reader = false;
+        let (mut outran_reader, mut has_moved) = (false, false);
         let with_data = |chunk: &ChunkData<'_>| {
             let header = CopiedHeader {
                 writer_id: chunk.writer_id,
@@ -146,6 +146,7 @@ impl ProducerPort {
             } = *chunk;
             match may_send_bytes {
                 true => {
+                    has_moved = true;
                     outran_reader |=
                         endpoint.commit_copy(target_buffer, &header, is_complete, payload);
                 }
@@ -161,10 +162,12 @@ impl ProducerPort {
         self.violations += left_out as u64;
         outran_reader |= endpoint.commit_without_yielding(&self.commit);
         self.outran_reader = outran_reader;
-        self.has_moved |= !self.commit.chunks_to_move.is_empty();
-        // A fast producer can fill a ring before the event loop looks at all of them.
+        self.has_moved |= has_moved || !self.commit.chunks_to_move.is_empty();
+        // Checks the incremental state now: a fast producer can fill a ring before the event loop's
+        // next check.
         remote.restart_state();
-        // Behind the chunks: whoever waits for the flush finds them in the buffers.
+        // Acknowledges the flush after the chunks are moved, so that whoever waits for the flush
+        // finds them in the buffers.
         if let Ok(Some(flush)) = commit.flush() {
             endpoint.acknowledge_flush(flush);
         }
@@ -181,7 +184,7 @@ impl ProducerPort {
         let Connected { endpoint, remote } = producer;
         match request {
             Request::RegisterDataSource(Some(descriptor)) => {
-                // Perfetto's service ignores what it refuses, and clients expect no failure.
+                // Ignores a failure, as Perfetto's service does, because clients expect none.
                 let _ = endpoint.register_data_source(descriptor);
             }
             Request::UpdateDataSource(Some(descriptor)) => {

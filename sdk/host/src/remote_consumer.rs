@@ -1,5 +1,5 @@
-//! The consumer of a session, as the service calls it: calls become replies. It stays with its session
-//! while the session is detached.
+//! The consumer of a session, as the service sees it: turns the service's calls into replies. It
+//! stays with its session while the session is detached.
 
 use std::sync::Arc;
 
@@ -23,14 +23,15 @@ pub(crate) struct RemoteConsumer {
 struct State {
     connection: Connection,
     session: Option<SessionId>,
-    /// True while a clone is made, which will be the session.
+    /// True while the service makes a clone that will be the consumer's session.
     awaits_clone: bool,
     /// The request that is answered when the session has ended.
     enable_request: Option<u64>,
     /// The request for events, and the kinds of events.
     observing: Option<(u64, ObservedEvents)>,
     file: File,
-    /// Set when the session has ended: the reason, if it was not asked to end.
+    /// `Some` once the session has ended. The inner value is the reason, if the session ended
+    /// without being asked to.
     ended: Option<Option<String>>,
 }
 
@@ -150,7 +151,7 @@ impl RemoteConsumer {
         self.answer_if_over(&mut state);
     }
 
-    /// Takes a request for events. Ends the one before.
+    /// Takes a request for events, and ends the earlier one.
     pub(crate) fn observe(&self, request_id: u64, events: ObservedEvents, service: &Service) {
         let mut state = self.state.lock();
         let Connection::Open(outgoing) = &state.connection else {
@@ -164,7 +165,7 @@ impl RemoteConsumer {
             state.observing = None;
             return;
         }
-        // With the lock held, so that no later event comes before.
+        // Holds the lock, so that no later event is sent before these.
         let session = state.session;
         if events.instances
             && let Some(session) = session
@@ -188,8 +189,8 @@ impl RemoteConsumer {
         state.observing = Some((request_id, events));
     }
 
-    /// Notes that a file is complete, or why it is not. Does nothing if it is not that of the session:
-    /// then its session was freed, and the consumer has another one.
+    /// Notes that a file is complete, or why it is not. Does nothing if the file belongs to an
+    /// earlier session, which was freed.
     pub(crate) fn file_is_closed(&self, waker: &Arc<FileWaker>, outcome: Result<(), String>) {
         let mut state = self.state.lock();
         if matches!(&state.file, File::Open(own) if Arc::ptr_eq(own, waker)) {

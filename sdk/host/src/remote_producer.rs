@@ -1,4 +1,4 @@
-//! A producer of another process, as the service calls it: calls become commands.
+//! A producer of another process, as the service sees it: turns the service's calls into commands.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd as _;
@@ -44,7 +44,7 @@ pub(crate) struct RemoteProducer {
 
 #[derive(Default)]
 struct Commands {
-    /// The request that commands are replies to. Until it comes, they wait.
+    /// The request whose replies are the commands. Commands wait until it comes.
     request_id: Option<u64>,
     waiting: Vec<Command>,
     /// The instances that are set up.
@@ -52,7 +52,7 @@ struct Commands {
     quota: Option<QuotaPart>,
     /// True once a producer on a network was told to make memory for itself.
     has_private_memory: bool,
-    /// True once it was told that there is no memory.
+    /// True once the producer was told that there is no memory.
     lacks_memory: bool,
 }
 
@@ -127,7 +127,7 @@ impl RemoteProducer {
         self.memory.clone()
     }
 
-    /// Takes the request that commands are replies to. Returns false if there was one before.
+    /// Takes the request whose replies are the commands. Returns false if there was one before.
     pub(crate) fn take_commands_request(&self, request_id: u64) -> bool {
         let mut commands = self.commands.lock();
         if commands.request_id.is_some() {
@@ -175,9 +175,9 @@ impl RemoteProducer {
         }
     }
 
-    /// Clears the incremental state of instances whose ring has moved on by a quarter since that state
-    /// began. So most of a ring can be read, although it has overwritten what came first. Perfetto's
-    /// service leaves that to the configuration.
+    /// Clears the incremental state of instances whose ring has advanced by a quarter since that
+    /// state began. So most of a ring can be decoded, even after it has overwritten its oldest
+    /// packets. Perfetto's service does this only if the configuration asks for it.
     pub(crate) fn restart_state(&self) {
         let mut commands = self.commands.lock();
         let mut old = Vec::new();
@@ -197,12 +197,12 @@ impl RemoteProducer {
         }
     }
 
-    /// Uses memory that the producer has made, so that it could write before it was connected.
+    /// Uses memory that the producer has created in order to write before it was connected.
     ///
     /// # Errors
     ///
-    /// If the memory could harm this process, or does not have sizes that the service gives itself.
-    /// Then the producer gets other memory.
+    /// If the memory could harm this process, has sizes that the service would not give, or exceeds
+    /// the user's quota. Then the producer gets other memory.
     pub(crate) fn adopt_memory(
         &self,
         file: ReceivedFile,

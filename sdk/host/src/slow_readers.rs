@@ -1,8 +1,8 @@
-//! Waiting for threads that write files and do not keep up with a producer.
+//! Makes producers wait for threads that write files and do not keep up.
 //!
 //! A commit could overwrite packets that such a thread has not read. So the frames of the producer
-//! wait. Its shared memory then fills, and its writers wait or drop, as their policy says. No other
-//! producer waits, and none waits for long for a disk that is slow or has stopped.
+//! wait. Its shared memory then fills, and its writers wait or drop packets, as their policy says.
+//! Other producers do not wait, and no producer waits long for a disk that is slow or has stopped.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,9 @@ use crate::limits::{SLOW_READER_LIMIT, STUCK_READER_LIMIT};
 /// How long a producer's frames wait for a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitLimits {
-    /// For a file that takes nothing.
+    /// The limit for a file that takes no bytes.
     pub(crate) without_progress: Duration,
-    /// For a file that takes something, in all.
+    /// The limit for the total time until a file has caught up.
     pub(crate) in_all: Duration,
 }
 
@@ -42,7 +42,8 @@ struct SlowReader {
     read_bytes: u64,
     since: Instant,
     progress: Instant,
-    /// True once frames have waited too long. They do not wait again before it has caught up.
+    /// True once frames have waited too long. They do not wait again until this reader has caught
+    /// up.
     is_given_up: bool,
 }
 
@@ -52,8 +53,8 @@ impl SlowReaders {
         Self { limits, buffers }
     }
 
-    /// Returns true if frames must wait. `slow` has the buffers whose readers do not keep up, and how
-    /// many bytes were read of each.
+    /// Returns true if frames must wait. `slow` contains the buffers whose readers do not keep up,
+    /// and the number of bytes read from each.
     pub(crate) fn must_wait(&mut self, slow: &[(BufferId, u64)], now: Instant) -> bool {
         let is_slow = |buffer| slow.iter().any(|(slow, _)| *slow == buffer);
         self.buffers.retain(|buffer, _| is_slow(*buffer));

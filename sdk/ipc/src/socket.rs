@@ -1,4 +1,4 @@
-//! A stream of frames. A frame may carry a descriptor.
+//! A socket that sends and receives frames. A frame may carry a file descriptor.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -19,29 +19,30 @@ use crate::address::Address;
 use crate::frame::{FrameReader, FrameTooLong};
 use crate::send_queue::SendQueue;
 
-/// The longest wait for an address of a network to answer.
+/// The longest time that a connection attempt waits for a network address to answer.
 const NETWORK_LIMIT: Duration = Duration::from_secs(5);
 
-/// A peer may send no more files while so many are being closed. A file system that never answers
-/// holds a thread and a descriptor for each.
+/// The maximum number of files of a peer that are being closed. If the peer sends another file
+/// then, its connection fails. The limit is needed because a file system may never answer: each
+/// file that is being closed occupies a thread and a descriptor.
 pub const CLOSING_FILES_MAX: usize = 64;
 
 /// A connected, non-blocking socket.
 ///
-/// It keeps one descriptor that has arrived, until it is [taken](Self::take_descriptor): at most one
-/// frame with a descriptor may be under way.
+/// The socket keeps only the last descriptor that has arrived, until it is
+/// [taken](Self::take_descriptor). So at most one frame with a descriptor may be under way.
 #[derive(Debug)]
 pub struct Socket {
     fd: Arc<OwnedFd>,
     frames: FrameReader,
     descriptor: Option<ReceivedFile>,
-    /// The files of the peer that are being closed.
+    /// Counts the files of the peer that are being closed.
     closing: ClosingFiles,
-    /// Bytes for which the socket had no room.
+    /// The bytes that are queued and not yet sent, because the kernel's socket buffer was full.
     unsent: SendQueue,
 }
 
-/// A frame, and the place of the descriptor that has arrived.
+/// A frame that has arrived, and the last descriptor that has arrived.
 #[derive(Debug)]
 pub struct Arrived<'a> {
     /// The frame, without its length.
@@ -55,7 +56,7 @@ pub struct Arrived<'a> {
 pub enum Received {
     /// Bytes have arrived.
     Bytes,
-    /// There are none at the moment.
+    /// No bytes are there at the moment.
     Nothing,
     /// The peer has closed the connection.
     End,
@@ -73,11 +74,12 @@ pub struct Peer {
 }
 
 impl Socket {
-    /// Connects to a daemon. Waits only for a network.
+    /// Connects to a daemon. Only a connection over a network may have to wait.
     ///
     /// # Errors
     ///
-    /// If nobody listens, or the daemon has too many connections that it has not accepted.
+    /// If no daemon listens at the address, if the daemon does not answer in time, or if too many
+    /// connections wait for the daemon to accept them.
     pub fn connect(address: &Address) -> io::Result<Self> {
         match address.to_unix() {
             Some(unix) => {
@@ -96,7 +98,7 @@ impl Socket {
             match TcpStream::connect_timeout(&address, NETWORK_LIMIT) {
                 Ok(stream) => {
                     stream.set_nonblocking(true)?;
-                    // Answers to the daemon are small, and it waits for them.
+                    // Send small messages at once, because the daemon waits for such answers.
                     stream.set_nodelay(true)?;
                     return Ok(Self::of_stream(stream.into()));
                 }
@@ -106,7 +108,7 @@ impl Socket {
         Err(failure)
     }
 
-    /// Uses a stream that is connected already, and non-blocking.
+    /// Wraps a stream, which must be connected and non-blocking.
     #[must_use]
     pub fn of_stream(fd: OwnedFd) -> Self {
         Self {
@@ -118,8 +120,8 @@ impl Socket {
         }
     }
 
-    /// Counts the files that the peer has sent and that are being closed, with those of other
-    /// connections.
+    /// Uses `closing`, which other connections may share, to count the files of the peer that are
+    /// being closed.
     #[must_use]
     pub fn counting_in(mut self, closing: ClosingFiles) -> Self {
         self.closing = closing;
@@ -132,7 +134,7 @@ impl Socket {
         Arc::clone(&self.fd)
     }
 
-    /// Returns who is at the other end.
+    /// Returns the user and process at the other end.
     ///
     /// # Errors
     ///
@@ -148,8 +150,8 @@ impl Socket {
         })
     }
 
-    /// Receives what has arrived, as far as there is room. Take all
-    /// [frames](Self::next_frame) before.
+    /// Receives the bytes that have arrived, as far as there is room. Call
+    /// [`next_frame`](Self::next_frame) before, until it returns `None`.
     ///
     /// # Errors
     ///
@@ -165,7 +167,7 @@ impl Socket {
             match net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags) {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
-                // The peer has not taken everything before it closed the connection.
+                // The peer has closed the connection before it had read all bytes sent to it.
                 Err(Errno::CONNRESET) => return Ok(Received::End),
                 received => break received?,
             }
@@ -174,8 +176,8 @@ impl Socket {
         let mut has_sent_file = false;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                // All of them become files that this thread does not close. One that nobody has taken
-                // is closed.
+                // Each descriptor becomes a `ReceivedFile`, so that another thread closes it. A
+                // new descriptor replaces, and so closes, one that nobody has taken.
                 for descriptor in descriptors {
                     has_sent_file = true;
                     self.descriptor = Some(ReceivedFile::new(descriptor, &self.closing));
@@ -203,17 +205,17 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// If the frame is too long. The connection cannot be used any more.
+    /// If the frame is too long. After this error, the connection cannot be used any more.
     pub fn next_frame(&mut self) -> Result<Option<&[u8]>, FrameTooLong> {
         self.frames.next_frame()
     }
 
-    /// Returns the next frame, as [`next_frame`](Self::next_frame) does, and the place of the
-    /// descriptor that has arrived. Whoever handles the frame takes it if the frame should carry one.
+    /// Returns the next frame, like [`next_frame`](Self::next_frame), and the last descriptor that
+    /// has arrived. If the frame should carry a descriptor, the caller takes it.
     ///
     /// # Errors
     ///
-    /// As [`next_frame`](Self::next_frame).
+    /// Returns the errors of [`next_frame`](Self::next_frame).
     pub fn next_frame_with_descriptor(&mut self) -> Result<Option<Arrived<'_>>, FrameTooLong> {
         let frame = self.frames.next_frame()?;
         Ok(frame.map(|frame| Arrived {
@@ -222,12 +224,12 @@ impl Socket {
         }))
     }
 
-    /// Takes the descriptor that has arrived.
+    /// Takes the last descriptor that has arrived.
     pub fn take_descriptor(&mut self) -> Option<ReceivedFile> {
         self.descriptor.take()
     }
 
-    /// Returns the queue of what is to be sent. [`send`](Self::send) sends it.
+    /// Returns the queue of the frames to send. [`send`](Self::send) sends them.
     pub fn queue(&mut self) -> &mut SendQueue {
         &mut self.unsent
     }
@@ -238,7 +240,7 @@ impl Socket {
         self.unsent.len_bytes()
     }
 
-    /// Sends what waits, as far as the socket has room. Returns true if nothing is left.
+    /// Sends the queued bytes, as far as the socket has room. Returns true if nothing is left.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@
 //! the service as a patch, and [`ChunkFlags::NEEDS_PATCHING`](tracezero_core::shm::ChunkFlags)
 //! stays set. Perfetto's own SDK may write the length into a chunk that still waits to be sent.
 //! Here no chunk waits, since the service is in the same process; and because nobody changes a
-//! chunk after its return, it is easier to see that scraping is correct.
+//! chunk after its return, it is easier to prove that scraping is correct.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -182,7 +182,7 @@ impl Arbiter {
     /// is not counted.
     #[must_use]
     pub fn waited(&self) -> Duration {
-        // Relaxed, like the addition: it is only a count.
+        // Relaxed, like the addition: no other memory access depends on this sum.
         Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed))
     }
 
@@ -321,12 +321,13 @@ impl Arbiter {
     /// freed outside of commits.
     fn find_chunk(&self, request: ChunkRequest) -> Option<WritableChunk> {
         let known = self.take_known_chunk(&mut self.state.lock(), request);
-        // The lock is released here.
+        // The lock is already released, so the search does not hold it.
         known.or_else(|| self.find_freed_chunk(request))
     }
 
     fn take_known_chunk(&self, state: &mut State, request: ChunkRequest) -> Option<WritableChunk> {
-        // A page that was noted as free is free, so this loops only if the service misbehaves.
+        // A page that was noted as free is free, so a second round happens only if the service
+        // misbehaves.
         for _ in 0..self.memory.geometry().page_count() {
             let (page_index, layout) = state.chunks.choose(request.size)?;
             let chunk = self
@@ -383,10 +384,10 @@ impl Arbiter {
             }
             pause = ((pause + Duration::from_micros(1)) * 8).min(STALL_PAUSE_MAX);
             let chunk = self.find_chunk(request);
-            // Nobody frees chunks of a connection that has ended.
+            // After the shutdown, the service frees no chunks, so waiting longer is of no use.
             let waited = started.elapsed();
             if chunk.is_some() || waited >= limit || self.state.lock().is_shut_down {
-                // Relaxed: see `waited`. The sum overflows after 584 years.
+                // Relaxed: see the method `waited`. The sum overflows after 584 years of waiting.
                 self.waited_ns
                     .fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
                 return chunk;

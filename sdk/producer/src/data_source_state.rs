@@ -48,7 +48,7 @@ impl DataSourceState {
         switches: &'static dyn Switches,
     ) -> Self {
         Self {
-            // No trace point waits for its first start.
+            // Trace points need not wait until the sessions have started the data source.
             is_settled: AtomicBool::new(true),
             switches: Some(switches),
             ..Self::new(name, &[], set_up)
@@ -56,7 +56,8 @@ impl DataSourceState {
     }
 
     pub(super) const fn new(name: &'static str, descriptors: &'static [u8], set_up: SetUp) -> Self {
-        // A trace point could not report it.
+        // `data_source!` calls this function at compile time, so a wrong name does not compile. At
+        // run time, a trace point could not report the error.
         assert!(
             !name.is_empty() && name.len() <= NAME_MAX_BYTES,
             "the name of a data source must have 1 to 256 bytes"
@@ -103,7 +104,8 @@ impl DataSourceState {
             // Relaxed: the registry is locked, or was locked after the position was stored.
             id: (self.first_place.load(Ordering::Relaxed) / SLOTS_STRIDE) as u64 + 1,
             notifies_start: true,
-            // Needed also so that packets written before the stop are scraped.
+            // The service waits for this report. So its last scrape also finds the packets that
+            // were written just before the stop.
             notifies_stop: true,
             needs_no_flush: false,
             clears_incremental_state: true,

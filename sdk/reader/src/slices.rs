@@ -107,7 +107,7 @@ pub struct OpenSlice<T = ()> {
 #[derive(Clone, Debug)]
 struct Stack<T> {
     open: Vec<OpenSlice<T>>,
-    /// The number of slices that began, were left out for want of room, and have not ended.
+    /// The number of slices that were left out because there was no room, and that have not ended.
     left_out: u64,
 }
 
@@ -157,8 +157,8 @@ impl<T: Copy> Slices<T> {
         }
         let is_full = self.open >= OPEN_SLICES_MAX
             || stack.open.len() >= SLICES_MAX_DEPTH
-            // While slices are left out, further ones are too, because an end belongs to the slice
-            // that began last.
+            // While a slice that was left out is open, new slices are left out as well, because an
+            // end belongs to the slice that began last.
             || stack.left_out > 0;
         match event.kind {
             EventKind::SliceBegin if is_full => {
@@ -385,7 +385,7 @@ mod tests {
         };
         assert_eq!(slices.counts().too_deep, 2);
         assert_eq!(slices.open().count(), OPEN_SLICES_MAX);
-        // There is room again, but a slice inside one that was left out is left out too.
+        // There is room again, but a slice inside a slice that was left out is left out, too.
         slices.add(&on(first, event(2_000_000, END)), |_| (), &mut ended);
         for kind in [BEGIN, END, END, BEGIN, END] {
             slices.add(&on(last, event(2_000_001, kind)), |_| (), &mut ended);

@@ -29,8 +29,8 @@ pub struct Track {
     pub uuid: u64,
     /// The parent track.
     pub parent: Option<TrackId>,
-    /// The name in its descriptor. [`TrackTable::title`] also considers the name of its thread or
-    /// process.
+    /// The name in the track's descriptor. [`TrackTable::title`] also considers the name of its
+    /// thread or process.
     pub name: NameId,
     /// The kind of track.
     pub kind: TrackKind,
@@ -117,7 +117,7 @@ pub struct TrackTable {
 pub struct TrackIter<'t> {
     /// The id of the next track.
     next: u32,
-    /// The tracks from that one on.
+    /// The tracks from `next` on.
     tracks: slice::Iter<'t, Track>,
 }
 
@@ -274,8 +274,8 @@ impl TrackTable {
         })
     }
 
-    /// Returns the id of the track with this uuid, which is added if it is new. `None` if there is
-    /// no room.
+    /// Returns the id of the track with this uuid. Adds the track if it is new. Returns `None` if
+    /// there is no room for it.
     pub(super) fn id(&mut self, uuid: u64) -> Option<TrackId> {
         match self.by_uuid.entry(uuid) {
             Entry::Occupied(known) => Some(*known.get()),
@@ -384,8 +384,8 @@ fn process_kind(
     })
 }
 
-/// A fast hasher. Uuids of tracks are random as a rule; the multiplication spreads those that are
-/// not.
+/// A fast hasher for uuids of tracks. Uuids are random as a rule. A multiplication spreads those
+/// that are not random.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UuidHasher(u64);
 
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(tracks.len(), 2);
 
         let names = &mut NameTable::new();
-        // Uuid 30; then uuid 20, under track 30.
+        // Describe track 30, and then track 20 under it.
         let described = tracks.describe(&[0x08, 30], names);
         assert_eq!(described, Err(SkipReason::TooManyTracks));
         let described = tracks.describe(&[0x08, 20, 0x28, 30], names);

@@ -24,12 +24,13 @@ use tracezero_core::reentry;
 /// The writers of the packets in a buffer, each with the id of its producer.
 pub(super) type Writers = Vec<(ProducerId, WriterTotals)>;
 
-/// The number of writers of producers that have gone whose counts a buffer keeps. Of others, only what
-/// reached the buffer is counted.
+/// The maximum number of writers of disconnected producers whose counts a buffer keeps. For further
+/// writers of such producers, only the packets that reached the buffer are counted.
 const GONE_WRITERS_MAX: usize = 65_536;
 
-/// The size of a large chunk. Writers of a ring are told of each filled [part](RingProgress) if
-/// parts are at least that large, otherwise of every second part.
+/// The size of a large chunk. The service tells the writers of a ring about each filled
+/// [part](RingProgress) if parts have at least this size. Otherwise it tells them about every
+/// second part.
 const PART_TOLD_MIN_BYTES: u64 = 4096;
 
 /// A central buffer, shared by the session that reads it and the producers that write to it.
@@ -44,7 +45,7 @@ pub struct CentralBuffer {
     read_mode: ReadMode,
     /// The total time that writers have waited for the reader, in nanoseconds.
     waited_ns: AtomicU64,
-    /// The writers of producers that have gone, with their last counts.
+    /// The writers of disconnected producers, with their last counts.
     gone_writers: Mutex<Writers>,
     /// For a buffer of a clone: the writers at the time of the clone.
     pub(super) writers_then: Option<Writers>,
@@ -64,7 +65,8 @@ struct Contents {
     parts: u64,
     earlier: EarlierCounts,
     lag: ReaderLag,
-    /// The loss counts of the writers that exist now, by which they learn that packets were lost.
+    /// The loss counts of the present writers. A writer learns from its count that packets were
+    /// lost.
     loss_counts: HashMap<Writer, Arc<LossCount>>,
 }
 
@@ -75,7 +77,7 @@ pub(super) struct TakenBuffer {
 }
 
 impl TakenBuffer {
-    /// Creates the contents of a clone that has no source any more.
+    /// Creates the contents of a clone whose source no longer exists.
     pub(super) fn new(buffer: TraceBuffer) -> Self {
         Self {
             buffer,
@@ -90,7 +92,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 /// How a buffer is read.
 pub(crate) enum ReadMode {
     /// A thread reads the buffer while the session is recording. The function wakes that thread.
-    /// Commits call it while much of the buffer is unread.
+    /// Each commit calls the function while much of the buffer is unread.
     Streams(Box<dyn Fn() + Send + Sync>),
     /// The buffer is read when the session ends. By then the oldest packets may have been
     /// overwritten.
@@ -145,8 +147,8 @@ impl CentralBuffer {
         buffer
     }
 
-    /// Keeps the counts of a writer whose producer is about to go. Its packets may be in the buffer, or
-    /// may never have come.
+    /// Keeps the counts of a writer whose producer is about to disconnect. The packets of the
+    /// writer may be in the buffer, or may never have arrived.
     pub(super) fn note_gone(&self, producer: ProducerId, writer: WriterTotals) {
         let mut gone = self.gone_writers.lock();
         if gone.len() < GONE_WRITERS_MAX {
@@ -165,8 +167,8 @@ impl CentralBuffer {
 
     /// Calls `read` with the buffer locked. `read` returns whether more packets can be read.
     ///
-    /// Returns whether to call this again. Returns false if nothing can be read, or only packets
-    /// that came after `end`.
+    /// Returns true if the caller should call this method again. Returns false if nothing can be
+    /// read, or only packets that came after `end`.
     pub(super) fn read(
         &self,
         end: Option<Mark>,
@@ -203,10 +205,10 @@ impl CentralBuffer {
 
     /// Adds a memory segment for the buffer to grow into: one of the segments that were `removed`
     /// from the buffer, or a new one. The buffer is not locked while a segment is mapped, so
-    /// writers do not wait for that.
+    /// writers do not wait for the mapping.
     fn make_spare(&self, mut removed: Vec<SegmentMemory>, file: Option<Arc<RingFile>>) {
         if file.is_some() {
-            // A recovery would find the old slots in them.
+            // Use no removed segment of a crash file again: a recovery would find old slots in it.
             removed.clear();
         }
         let map = || SegmentMemory::map_ahead(SEGMENT_BYTES as u32, file.as_ref());
@@ -282,7 +284,7 @@ impl CentralBuffer {
     }
 
     fn note_waiting(&self, time: Duration) {
-        // Relaxed, like the load: a sum that orders nothing else.
+        // Relaxed, like the load: no other memory access depends on this sum.
         self.waited_ns
             .fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
@@ -318,7 +320,7 @@ impl CentralBuffer {
             return true;
         }
         let started = Instant::now();
-        // `None` if the timeout is too long to be a point in time.
+        // `None`, which means no deadline, if `Instant` cannot represent a time so late.
         let deadline = started.checked_add(timeout);
         let is_over = |now| deadline.is_some_and(|deadline| now >= deadline);
         let mut now = started;
@@ -381,8 +383,8 @@ impl CentralBuffer {
         contents.earlier.correct(&contents.buffer)
     }
 
-    /// Commits a chunk. Returns true if the reader does not keep up: whoever commits should then
-    /// leave the processor to it.
+    /// Commits a chunk. Returns true if the reader does not keep up. The committing thread should
+    /// then yield the processor to the reader.
     // Inlined, so that the chunk stays in registers: see `TraceBuffer::commit_chunk`.
     #[inline]
     pub(super) fn commit(&self, chunk: &UntrustedChunk<'_>) -> bool {
@@ -394,7 +396,7 @@ impl CentralBuffer {
             ReadMode::RingAtEnd => {
                 let part_bytes = stats.buffer_size / RingProgress::PARTS;
                 // A part of a small ring is smaller than a chunk. If writers were told of each
-                // part, they would write little but definitions.
+                // part, they would write mostly definitions.
                 let told_parts = if part_bytes < PART_TOLD_MIN_BYTES {
                     2
                 } else {
@@ -426,7 +428,8 @@ impl CentralBuffer {
         }
     }
 
-    /// Returns how many bytes were read, if the reader does not keep up.
+    /// Returns the number of bytes read so far if the reader does not keep up, and `None`
+    /// otherwise.
     pub(super) fn read_by_slow_reader_bytes(&self) -> Option<u64> {
         if !matches!(self.read_mode, ReadMode::Streams(_)) {
             return None;

@@ -267,10 +267,11 @@ impl TraceConfig {
     /// killed: see [`tracezero::crash`](crate::crash). The files are in
     /// [`crash::default_directory`](crate::crash::default_directory), on a file system in memory.
     ///
-    /// Shared memory and buffers are reserved as a whole when the session starts: with the defaults
-    /// 48 MiB, or 18 MiB if the session streams into a file; then its ring grows as without crash
-    /// files. Events cost as much as without crash files. The first session of a process chooses
-    /// its memory, so crash files are for the first session and those after it.
+    /// The session reserves its shared memory and buffers completely when it starts: 48 MiB with
+    /// the defaults, or 18 MiB if it streams into a file. The ring of a session that streams then
+    /// grows as without crash files. Events cost as much as without crash files. The first session
+    /// of a process creates the shared memory, so a later session can have crash files only if the
+    /// first one has them.
     #[must_use]
     pub fn crash_safe(self) -> Self {
         self.crash_safe_in(crate::crash::default_directory())

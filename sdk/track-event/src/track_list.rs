@@ -1,12 +1,13 @@
 //! Lists the open slices of tracks that all threads may write to, such as those of futures.
 //!
-//! A ring overwrites the begins of long slices, also of futures that no thread polls any more. So
-//! once in each quarter of a lap, one of the sequences of the ring lists them for all. The list has
-//! the slices that began before the last list: the ring still has the begins of later ones.
+//! A ring overwrites the begins of long slices, even of futures that no thread polls any more. So,
+//! in each quarter of the ring, one of its sequences writes a list of open slices for all
+//! sequences. The list contains the slices that began before the last list. The ring still has the
+//! begins of later slices.
 //!
-//! A list has the time before its slices were collected. Ends are timed after their slices have left
-//! the registries (`async_slices.rs`, `track_slices.rs`). So a slice that is in the list ends after
-//! the time of the list.
+//! The time of a list is taken before its slices are collected. The time of a slice's end is taken
+//! after the slice has been removed from its registry (`async_slices.rs`, `track_slices.rs`). So
+//! each slice in the list ends after the time of the list.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -25,17 +26,18 @@ use tracezero_core::commit::RingProgress;
 use tracezero_core::protos::sequences::TracePacketExt as _;
 use tracezero_producer::TraceWriter;
 
-/// The bytes of a ring for each slice of a list. A slice takes about 128 bytes with the descriptor
-/// of its track, so four lists take a sixteenth of the ring at most.
+/// The number of bytes that a ring must have for each slice in a list. A slice takes about 128
+/// bytes with the descriptor of its track, so four lists take a sixteenth of the ring at most.
 const RING_BYTES_PER_SLICE: u64 = 64 * 128;
 
-/// The maximum number of slices in a list: the thread spends half a millisecond on so many.
+/// The maximum number of slices in a list. A thread needs half a millisecond for a list of this
+/// size.
 const SLICES_MAX: u64 = 512;
 
-/// The list that a sequence writes for all.
+/// A list of open slices, which one sequence of a ring writes for all sequences.
 pub(super) struct TrackList {
     time_ns: u64,
-    /// The outermost slices of a track first.
+    /// The slices, oldest first, so that the outer slices of a track precede the inner ones.
     slices: Vec<OldSlice>,
     left_out: u64,
 }
@@ -53,21 +55,22 @@ struct OldestSlices {
 /// A slice that began before the last list.
 struct OldSlice {
     begun_at_ns: u64,
-    /// Slices that began at the same time nest in the order of their numbers.
+    /// The position at which the slice was visited. If slices began at the same time, the slice
+    /// with the lower number is the outer one.
     number: u64,
     track: Track,
     site: &'static CallSiteNames,
     name: OldName,
 }
 
-/// As [`SliceName`], for longer than the slice may exist.
+/// A copy of a [`SliceName`], which may outlive the slice.
 enum OldName {
     OfSite,
     OfTrack,
     Own(String),
 }
 
-/// The memory of the last list, used again.
+/// The memory of the last list, which the next list uses again.
 static MEMORY: Mutex<Vec<OldSlice>> = Mutex::new(Vec::new());
 
 impl TrackVisitor for OldestSlices {
@@ -99,7 +102,8 @@ impl TrackVisitor for OldestSlices {
 }
 
 impl TrackList {
-    /// Collects the slices, if it is the caller's turn to list those of its session.
+    /// Collects the slices of `session`, if it is the caller's turn to list them. Returns `None` if
+    /// it is not the caller's turn.
     pub(super) fn take_turn(progress: &RingProgress, session: ListingSession) -> Option<Self> {
         let room = progress.ring_bytes()?.get() / RING_BYTES_PER_SLICE;
         let time_ns = clock::event_now_ns();

@@ -66,7 +66,7 @@ fn a_field_that_only_the_trace_describes_is_readable() -> Result<(), Error> {
     assert_eq!(extension.extendee(), ".perfetto.protos.TrackEvent");
     assert_eq!(extension.number(), MEMORY_SAMPLE as i32);
 
-    // The message needs no other file.
+    // Removes the imports, because the message needs no other file.
     file.dependency.clear();
     let file = FileDescriptor::new_dynamic(file, &[]).expect("a complete schema");
     let message = file

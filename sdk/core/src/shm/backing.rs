@@ -21,8 +21,8 @@ use crate::fork_guard;
 /// - (B2) Only the methods below make references to its bytes.
 #[derive(Debug)]
 pub(super) struct Backing {
-    /// `None` for anonymous memory, of which a forked child has a copy anyway, and for
-    /// [foreign](Self::of_foreign) memory. Dropped before the mapping.
+    /// The entry by which a forked child replaces the mapping. `None` for anonymous memory, which a
+    /// fork copies anyway, and for [foreign](Self::of_foreign) memory. Dropped before the mapping.
     _shared: Option<fork_guard::Entry>,
     map: MmapRaw,
 }
@@ -45,8 +45,8 @@ impl Backing {
     /// Maps the first `size_bytes` of a file that another process writes to, and which is at least
     /// that long.
     ///
-    /// A forked child keeps this mapping. It has no thread that accesses it, and a service may have
-    /// more such mappings than the child could replace.
+    /// A forked child keeps this mapping, because a service may have more such mappings than the
+    /// child could replace. No thread of the child accesses the mapping.
     pub(super) fn of_foreign(file: &File, size_bytes: usize) -> io::Result<Self> {
         Self::of_map(MmapOptions::new().len(size_bytes).map_raw(file)?, None)
     }
@@ -74,10 +74,10 @@ impl Backing {
     ///
     /// A page starts at `offset_bytes`.
     pub(super) unsafe fn page_word(&self, offset_bytes: usize) -> &AtomicU32 {
-        // SAFETY: a page starts there, so the offset is inside the mapping.
+        // SAFETY: a page starts at the offset, so the offset is inside the mapping.
         let word = unsafe { self.address(offset_bytes) };
-        // SAFETY: by B1 the address is valid for the life of `self`, and aligned like its page; the
-        // first four bytes of a page are only ever accessed here.
+        // SAFETY: by B1 the address is valid for the life of `self`, and aligned like its page.
+        // Only this method accesses the first four bytes of a page.
         unsafe { AtomicU32::from_ptr(word.cast()) }
     }
 
@@ -85,13 +85,14 @@ impl Backing {
     ///
     /// # Safety
     ///
-    /// In one of the page layouts, a chunk starts at `offset_bytes`. As long as the header is
-    /// accessed, this process accesses its bytes by atomics alone.
+    /// In one of the page layouts, a chunk starts at `offset_bytes`. As long as the returned
+    /// reference is used, this process accesses the header's bytes only by atomics.
     pub(super) unsafe fn chunk_header(&self, offset_bytes: usize) -> &ChunkHeader {
-        // SAFETY: a chunk starts there, so the offset is inside the mapping.
+        // SAFETY: a chunk starts at the offset, so the offset is inside the mapping.
         let header = unsafe { self.address(offset_bytes) };
         // SAFETY: by B1 the address is valid for the life of `self`. Chunks are aligned for their
-        // header, which consists of atomics. The rest is the caller's promise.
+        // header, which consists of atomics. The caller promises that nothing else in this process
+        // accesses the header in another way.
         unsafe { &*header.cast::<ChunkHeader>() }
     }
 
@@ -114,18 +115,19 @@ impl Backing {
     pub(super) unsafe fn read(&self, offset_bytes: usize, len: usize) -> &[u8] {
         // SAFETY: the offset is inside the mapping.
         let start = unsafe { self.address(offset_bytes) };
-        // SAFETY: valid by B1, initialized since the mapping began with some content, and not written while
-        // the slice lives, as the caller promises.
+        // SAFETY: the bytes are valid by B1. They are initialized, because a new mapping already
+        // has content. The caller promises that nobody writes to them while the slice lives.
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 
     /// Copies the bytes from `offset_bytes` on to `copy`. Loads each byte once, with relaxed
-    /// atomics: another process may write there meanwhile.
+    /// atomics, because another process may write to the bytes meanwhile.
     ///
     /// # Safety
     ///
-    /// The bytes are payload inside the mapping. During the call, this process accesses them by
-    /// atomics alone, or only reads them. What it wrote to them happened before the call.
+    /// The bytes are payload inside the mapping. During the call, this process accesses them
+    /// only by atomics, or only reads them. All other writes of this process to the bytes happened
+    /// before the call.
     #[inline]
     pub(super) unsafe fn copy_out(&self, offset_bytes: usize, copy: &mut [u8]) {
         let unaligned_bytes = offset_bytes.next_multiple_of(size_of::<u32>()) - offset_bytes;
@@ -134,19 +136,19 @@ impl Backing {
         // SAFETY: the offset is inside the mapping.
         let mut from = unsafe { self.address(offset_bytes) };
         for byte in head {
-            // SAFETY: one of the bytes that the caller speaks of.
+            // SAFETY: this byte is one of those that the caller's promise covers.
             *byte = unsafe { AtomicU8::from_ptr(from) }.load(Ordering::Relaxed);
             from = from.wrapping_add(1);
         }
         for word in &mut words {
-            // SAFETY: four of the bytes that the caller speaks of. The address is a multiple of 4,
-            // since the mapping is aligned (B1) and so is the offset behind `head`.
+            // SAFETY: the caller's promise covers these four bytes. The address is a multiple of 4,
+            // because the mapping is aligned (B1), and the offset behind `head` is a multiple of 4.
             let value = unsafe { AtomicU32::from_ptr(from.cast()) }.load(Ordering::Relaxed);
             word.copy_from_slice(&value.to_le_bytes());
             from = from.wrapping_add(size_of::<u32>());
         }
         for byte in words.into_remainder() {
-            // SAFETY: as for `head`.
+            // SAFETY: this byte, too, is one of those that the caller's promise covers.
             *byte = unsafe { AtomicU8::from_ptr(from) }.load(Ordering::Relaxed);
             from = from.wrapping_add(1);
         }
@@ -157,11 +159,12 @@ impl Backing {
     /// # Safety
     ///
     /// The offset is a multiple of 4. The bytes are payload inside the mapping. During the call,
-    /// this process accesses them by atomics alone.
+    /// this process accesses them only by atomics.
     pub(super) unsafe fn clear_word(&self, offset_bytes: usize) {
         // SAFETY: the offset is inside the mapping.
         let word = unsafe { self.address(offset_bytes) };
-        // SAFETY: valid by B1 and aligned; the rest is the caller's promise.
+        // SAFETY: the address is valid by B1, and aligned. The caller promises that this process
+        // accesses the bytes only by atomics.
         unsafe { AtomicU32::from_ptr(word.cast()) }.store(0, Ordering::Relaxed);
     }
 
@@ -174,9 +177,9 @@ impl Backing {
     pub(super) unsafe fn write(&self, offset_bytes: usize, bytes: &[u8]) {
         // SAFETY: the offset is inside the mapping.
         let start = unsafe { self.address(offset_bytes) };
-        // SAFETY: valid for writes by B1, and exclusive by the caller's promise. `bytes` does not
-        // overlap the written bytes: reading `bytes` would be another access to them, which the
-        // caller excludes.
+        // SAFETY: the bytes are valid for writes by B1. The caller promises that no other code
+        // accesses them. `bytes` does not overlap the written bytes: reading `bytes` would be
+        // another access to them, which the caller excludes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
     }
 }

@@ -1,7 +1,7 @@
-//! Tests of memory that another process writes to: honest producers, and hostile ones.
+//! Tests of memory that another process writes to. That process is an honest or a hostile producer.
 //!
-//! A second mapping of the same file stands for the other process, or threads that store to the same
-//! addresses by atomics do, so that a race detector sees both sides.
+//! In some tests, a second mapping of the same file plays the other process. In others, threads
+//! play it, which store to the same addresses by atomics, so that a race detector sees both sides.
 
 use std::os::fd::AsFd as _;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +24,7 @@ const STATES: [ChunkState; 4] = [
     ChunkState::Complete,
 ];
 
-/// xorshift64*.
+/// A generator of random numbers: xorshift64*.
 struct Random(u64);
 
 impl Random {
@@ -44,7 +44,7 @@ fn geometry(page_size_bytes: usize, pages: usize) -> Geometry {
     Geometry::new(pages * page_size_bytes, page_size_bytes).unwrap()
 }
 
-/// Memory of the service, and a producer that maps it as another process would.
+/// Creates memory of the service, and a producer that maps it as another process would.
 fn created(page_size_bytes: usize, pages: usize) -> (ProducerMemory, ForeignMemory) {
     let (memory, shared) = ForeignMemory::create(geometry(page_size_bytes, pages)).unwrap();
     let sent = shared.as_fd().try_clone_to_owned().unwrap();
@@ -62,9 +62,10 @@ fn store_word(producer: &ProducerMemory, page_index: u32, word: PageWord) {
 #[allow(unsafe_code)]
 fn word_at(producer: &ProducerMemory, offset_bytes: usize) -> &AtomicU32 {
     assert!(offset_bytes < producer.geometry().size_bytes() && offset_bytes.is_multiple_of(4));
-    // SAFETY: the offset is inside the mapping, as just checked.
+    // SAFETY: the assertion has checked that the offset is inside the mapping.
     let address = unsafe { producer.mapping.backing.address(offset_bytes) };
-    // SAFETY: valid as long as the mapping, and aligned. The tests access these bytes by atomics.
+    // SAFETY: the address is aligned, and valid as long as the mapping. The tests access these
+    // bytes only by atomics.
     unsafe { AtomicU32::from_ptr(address.cast()) }
 }
 
@@ -132,7 +133,8 @@ fn a_chunk_that_does_not_exist_is_an_error() {
     let (producer, mut memory) = created(4096, 1);
     let mut copy = ChunkCopy::new();
     let all_states = 0x0fff_ffff;
-    // Each layout and reserved code, with and without the reserved bit, all chunks Complete.
+    // Try all codes of layouts, valid and reserved ones, each with and without the reserved bit.
+    // All chunks are Complete.
     for code in 0..16 {
         let word = PageWord::from_bits(code << 28 | all_states);
         for chunk_index in 0..=255 {
@@ -179,7 +181,8 @@ fn a_chunk_that_the_other_process_takes_back_is_an_error() {
         let place = chunk.unwrap().complete();
         let extent = producer.mapping.acquire_for_reading(place).unwrap();
         store_word(&producer, 0, word);
-        // SAFETY: the extent of the chunk that was just acquired; it has no other user.
+        // SAFETY: this is the extent of the chunk that was just acquired. No other code uses the
+        // chunk.
         let freed = unsafe { producer.mapping.free(place, extent) };
         assert_eq!(freed, Err(expected));
         assert_eq!(producer.page_word(0), Some(word));
@@ -257,7 +260,7 @@ fn both_kinds_of_memory_copy_the_same_and_leave_the_same_behind() {
             }
             assert_eq!(own.page_word(0), foreign.page_word(0));
         }
-        // All other bytes are the same, too: headers and payloads.
+        // Headers and payloads are the same in both memories, too.
         for offset_bytes in (0..page_size_bytes).step_by(4) {
             let word = |producer| word_at(producer, offset_bytes).load(Ordering::Relaxed);
             assert_eq!(word(&own_producer), word(&foreign_producer));
@@ -327,8 +330,8 @@ fn forged_headers_and_sizes_stay_inside_the_chunk() {
     }
 }
 
-/// Asserts that these bytes have nothing which a later scrape could take for a count of packets, in
-/// any layout of the page.
+/// Asserts that these bytes contain nothing that a later scrape could mistake for a count of
+/// packets, whatever layout the page has then.
 fn assert_no_headers(producer: &ProducerMemory, start_bytes: usize, len: usize) {
     for layout in PageLayout::ALL {
         for chunk_index in 0..layout.chunk_count() {
@@ -357,7 +360,8 @@ fn copies_after_the_first_allocate_nothing() {
     }
 }
 
-/// A second descriptor of memory that the service has adopted, for what its creator does later.
+/// Creates memory, which the service adopts. Also returns a second descriptor of it, by which a
+/// test can change the memory as its creator could.
 fn adopted(pages: u64) -> (std::fs::File, ForeignMemory) {
     let created = SharedFd::create(geometry(4096, pages as usize)).unwrap();
     let fd = || created.as_fd().try_clone_to_owned().unwrap();
@@ -393,7 +397,7 @@ fn adopted_memory_cannot_be_cut_and_holes_are_zeros() {
         assert_eq!(memory.scrape(place, &mut copy), None);
         assert!(memory.take(place, &mut copy).is_err());
     }
-    // Holes that come and go while chunks are copied.
+    // Another thread punches holes into the memory while the service copies chunks.
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -424,8 +428,9 @@ fn hostile_threads_disturb_neither_the_service_nor_an_honest_writer() {
         let mut random = Random(seed);
         while !is_done.load(Ordering::Relaxed) {
             let page = random.below(HONEST_PAGE as usize) * 4096;
-            // Mostly words of pages and headers, which lead on to more. The words of two threads, and
-            // the halves of headers that the service loads, mix as they do between processes.
+            // Write mostly to page words and headers, because the service reads other bytes only if
+            // these are valid. The service may see words of both hostile threads mixed, even in one
+            // header, as it may with another process.
             let offset_bytes = match random.below(4) {
                 0 | 1 => 0,
                 2 => {
@@ -473,7 +478,8 @@ fn hostile_threads_disturb_neither_the_service_nor_an_honest_writer() {
         let mut copy = ChunkCopy::new();
         let mut random = Random(5);
         let (mut taken_from_honest, mut taken_from_hostile) = (0, 0);
-        // The operating system decides who runs. So go on until there was enough of everything.
+        // The operating system decides which thread runs. So continue until the service has taken
+        // enough chunks of both kinds of writers.
         while taken_from_honest < 200 || taken_from_hostile < 200 {
             let place = place(random.below(PAGES as usize) as u32, random.below(14) as u8);
             let is_honest = place.page_index == HONEST_PAGE;

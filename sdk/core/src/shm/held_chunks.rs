@@ -1,9 +1,9 @@
 //! The chunks that this process is writing in memory that another process has made.
 //!
-//! The other process can change page words at any time. If it frees a chunk that a trace writer still
-//! fills, or gives a page in use another layout, two threads of this process would write the same
-//! bytes. So this process keeps its own page words, which nobody else can change, and refuses chunks
-//! that lie over one that is being written.
+//! The other process can change page words at any time. It may free a chunk that a trace writer
+//! still fills, or give another layout to a page in use. Two threads of this process would then
+//! write the same bytes. So this process keeps its own page words, which no other process can
+//! change. It refuses chunks that overlap a chunk that it is writing.
 
 use super::layout::{ChunkPlace, PageLayout};
 use super::state::{ChunkState, PageWord};
@@ -51,8 +51,8 @@ impl HeldChunks {
             return false;
         };
         let new = |bits| Some(new(PageWord::from_bits(bits))?.bits());
-        // Release and acquire pair with each other: what the last owner of a chunk wrote happened
-        // before its next owner writes.
+        // The release and the acquire pair with each other. So all writes of a chunk's last owner
+        // happen before the writes of its next owner.
         word.fetch_update(Ordering::AcqRel, Ordering::Acquire, new)
             .is_ok()
     }

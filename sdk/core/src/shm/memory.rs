@@ -182,9 +182,9 @@ fn chunk_offsets(page_size_bytes: usize) -> Vec<usize> {
 
 /// The position and size of a chunk in its mapping.
 ///
-/// Invariant: (E1) The chunk's header and payload lie inside one page, behind the page's header, as
-/// in one of the page layouts. Only [`Geometry::extent`] creates an extent, and it is only used for
-/// the mapping with that geometry.
+/// Invariant: (E1) The chunk's header and payload lie inside one page, behind the page's header, at
+/// a place that one of the page layouts gives to a chunk. Only [`Geometry::extent`] creates an
+/// extent, and the extent is only used for the mapping with that geometry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkExtent {
     offset_bytes: usize,
@@ -228,7 +228,7 @@ pub(super) struct Mapping {
     /// The distances from the start of a page to each place where a chunk may begin, in any layout.
     chunk_offsets: Vec<usize>,
     /// The number of pages, counted from the first page, that chunks may have been taken from. The
-    /// service need not look at the other pages; reading a page that was never written would cost a
+    /// service need not look at the other pages. Reading a page that was never written would cost a
     /// page fault.
     lent_pages: AtomicU32,
     /// The chunks that this process is writing, if another process has made the memory.
@@ -253,8 +253,8 @@ impl Mapping {
 
     pub(super) fn page_word(&self, page_index: u32) -> Option<&AtomicU32> {
         let offset_bytes = self.geometry.page_offset_bytes(page_index)?;
-        // SAFETY: the page exists, as `page_offset_bytes` has checked. So it starts at this offset
-        // of the mapping (M1).
+        // SAFETY: `page_offset_bytes` has checked that the page exists. So a page starts at this
+        // offset of the mapping (M1).
         Some(unsafe { self.backing.page_word(offset_bytes) })
     }
 
@@ -264,30 +264,33 @@ impl Mapping {
 
     /// Notes that a chunk of this page is about to be taken.
     fn note_lent(&self, page_index: u32) {
-        // Relaxed: if the service must find what a thread wrote into the page, it has synchronized
-        // with that thread by other means, and so also sees this store.
+        // Relaxed: if the service must find the data that a thread wrote into the page, the service
+        // has synchronized with that thread by other means, and so also sees this store.
         if self.lent_pages.load(Ordering::Relaxed) <= page_index {
             self.lent_pages.fetch_max(page_index + 1, Ordering::Relaxed);
         }
     }
 
-    /// Takes a chunk that was Free for writing. Returns false if another process has told a lie, and
-    /// the chunk overlaps one that is being written.
+    /// Marks a chunk, which was Free until now, as being written by this process. Returns false if
+    /// the chunk overlaps another chunk that this process is writing. That happens only if another
+    /// process has forged the page word.
     fn hold(&self, place: ChunkPlace, layout: PageLayout) -> bool {
         self.held
             .as_ref()
             .is_none_or(|held| held.take(place, layout))
     }
 
-    /// Releases a chunk that the caller no longer writes. It is still BeingWritten, so no other
-    /// thread takes it before the caller moves it on.
+    /// Ends the mark of [`hold`](Self::hold). The caller no longer writes to the chunk. Its state
+    /// is still BeingWritten, so no other thread takes the chunk before the caller changes the
+    /// state.
     pub(super) fn release(&self, place: ChunkPlace) {
         if let Some(held) = &self.held {
             held.release(place);
         }
     }
 
-    /// Moves a Complete chunk to BeingRead. Returns its extent in the layout that its page has.
+    /// Moves a Complete chunk to BeingRead. Returns the chunk's extent in the layout of its
+    /// page.
     pub(super) fn acquire_for_reading(&self, place: ChunkPlace) -> Result<ChunkExtent, MoveError> {
         let word = self
             .page_word(place.page_index)
@@ -300,8 +303,9 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// [`Self::acquire_for_reading`] has returned `extent` for this chunk. From this call on, the
-    /// caller does not access the chunk, and until it returns no other code of this process does.
+    /// [`Self::acquire_for_reading`] has returned `extent` for this chunk. The caller does not
+    /// access the chunk any more. No other code of this process accesses the chunk until this call
+    /// returns.
     pub(super) unsafe fn free(
         &self,
         place: ChunkPlace,
@@ -313,7 +317,8 @@ impl Mapping {
         // SAFETY: no other code of this process accesses these bytes.
         unsafe { self.chunk_header(extent) }.clear();
         for offset_bytes in self.headers_in_payload(extent) {
-            // SAFETY: a word of the chunk's payload, which no other code of this process accesses.
+            // SAFETY: the word is in the chunk's payload, which no other code of this process
+            // accesses.
             unsafe { self.backing.clear_word(offset_bytes) };
         }
         let word = self
@@ -332,8 +337,8 @@ impl Mapping {
             extent.offset_bytes - extent.offset_bytes % self.geometry.page_size_bytes;
         let words = self.chunk_offsets.iter();
         let words = words.map(move |offset| page_offset_bytes + offset + size_of::<u32>());
-        // A word has the alignment of chunks, so it is completely inside or completely outside of
-        // the payload.
+        // The offset of a word is a multiple of the word's size, and so are both ends of the
+        // payload. So a word is completely inside or completely outside of the payload.
         words.filter(move |word| payload.contains(word))
     }
 
@@ -341,10 +346,12 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// As long as the header is accessed, this process accesses its bytes by atomics alone. That is
-    /// so if the chunk is in use: its page then keeps the layout, in which these bytes are a header.
+    /// As long as the returned reference is used, this process accesses the header's bytes only by
+    /// atomics. A chunk in use meets this condition: its page keeps the layout, in which these
+    /// bytes are a header.
     pub(super) unsafe fn chunk_header(&self, extent: ChunkExtent) -> &ChunkHeader {
-        // SAFETY: the chunk starts there (E1, M1); the rest is the caller's promise.
+        // SAFETY: a chunk starts at this offset (E1, M1). The caller promises that this process
+        // accesses the header only by atomics.
         unsafe { self.backing.chunk_header(extent.offset_bytes) }
     }
 }
@@ -400,8 +407,9 @@ pub struct ProducerMemory {
 }
 
 impl ProducerMemory {
-    /// Maps memory that another process has made and reads. Whatever that process stores there, this
-    /// process writes each byte from one thread at a time; what it writes may be lost, then.
+    /// Maps memory that another process has made and reads. Even if that process forges page words,
+    /// only one thread of this process writes to a byte at a time. The written packets may then be
+    /// lost.
     ///
     /// # Errors
     ///
@@ -475,15 +483,16 @@ pub struct ServiceMemory {
 }
 
 impl ServiceMemory {
-    /// Creates a copy of shared memory that a process left behind. `bytes` may be anything: what is
-    /// not a page, a chunk or a fragment is passed over when it is scraped.
+    /// Creates a copy of shared memory that a process left behind. `bytes` may have any content: a
+    /// scrape skips malformed pages, chunks and fragments.
     ///
-    /// A chunk that the service was reading counts as Complete. The service frees a chunk after it
-    /// has copied it, so it may have copied it or not.
+    /// A chunk in state BeingRead counts as Complete. The service may or may not have copied such a
+    /// chunk, because it copies a chunk before it frees the chunk.
     ///
     /// # Errors
     ///
-    /// If `bytes` are not as many as `geometry` says, or the system does not provide the memory.
+    /// If the length of `bytes` is not the size of `geometry`, or the system does not provide the
+    /// memory.
     pub fn of_dead_process(geometry: Geometry, bytes: &[u8]) -> Result<Self, MemoryError> {
         let page_size_bytes = geometry.page_size_bytes;
         if bytes.len() != geometry.size_bytes() {
@@ -526,7 +535,8 @@ impl ServiceMemory {
     ///
     /// # Errors
     ///
-    /// If there is no such chunk, or if it is not Complete. Then the commit was wrong.
+    /// If there is no such chunk, or if it is not Complete. In both cases, the commit that names
+    /// the chunk is wrong.
     pub fn acquire_for_reading(&self, place: ChunkPlace) -> Result<ReadableChunk<'_>, MoveError> {
         let extent = self.mapping.acquire_for_reading(place)?;
         // SAFETY: the chunk has just turned from Complete to BeingRead in a page of this layout,

@@ -1,8 +1,8 @@
 //! The atomics of the shared memory in fuzz targets, with `cfg(fuzzing)`.
 //!
-//! Before each access, they call the watcher that the target has set for its thread. So the target
-//! sees each access, and can change the memory between every two.
-#![allow(unsafe_code)] // Makes atomics of raw addresses, as the standard library does.
+//! Before each access, an atomic calls the watcher that the fuzz target has set for the thread. So
+//! the target sees each access, and can change the memory between any two accesses.
+#![allow(unsafe_code)] // Turns raw addresses into atomics, as the standard library does.
 
 use std::cell::RefCell;
 use std::sync::atomic;
@@ -68,7 +68,7 @@ fn call_watcher<T>(atomic: &T, kind: AccessKind) {
 /// Defines a watched atomic with the given operations.
 macro_rules! watched {
     ($name:ident of $integer:ident: $($operations:item)*) => {
-        /// As in the standard library.
+        /// An atomic like the standard library's, which calls the watcher before each access.
         #[derive(Debug)]
         #[repr(transparent)]
         pub(super) struct $name(atomic::$name);
@@ -87,9 +87,10 @@ macro_rules! watched {
 watched! { AtomicU8 of u8:
     /// # Safety
     ///
-    /// As in the standard library.
+    /// The conditions are those of the standard library's method.
     pub(super) unsafe fn from_ptr<'a>(address: *mut u8) -> &'a Self {
-        // SAFETY: the representation is the same; the rest is the caller's promise.
+        // SAFETY: this type is represented like the integer. The caller promises the rest: a valid
+        // and aligned address, and no other kind of access.
         unsafe { &*address.cast() }
     }
 }
@@ -108,9 +109,10 @@ watched! { AtomicU32 of u32:
 
     /// # Safety
     ///
-    /// As in the standard library.
+    /// The conditions are those of the standard library's method.
     pub(super) unsafe fn from_ptr<'a>(address: *mut u32) -> &'a Self {
-        // SAFETY: the representation is the same; the rest is the caller's promise.
+        // SAFETY: this type is represented like the integer. The caller promises the rest: a valid
+        // and aligned address, and no other kind of access.
         unsafe { &*address.cast() }
     }
 

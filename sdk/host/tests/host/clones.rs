@@ -9,7 +9,7 @@ use crate::daemon::TestDaemon;
 use crate::files::into_file;
 use crate::producer::{Instance, Producer};
 
-/// A session that has recorded a packet.
+/// Starts a session that records a packet. Returns its producer, consumer, instance and id.
 fn session(daemon: &TestDaemon, config: &str) -> (Producer, Consumer, Instance, u64) {
     let mut producer = daemon.producer("p");
     producer.register("ds");
@@ -88,7 +88,7 @@ fn a_connection_clones_one_session_at_a_time() {
     let daemon = TestDaemon::start();
     let (mut producer, _consumer, _instance, id) = session(&daemon, "");
     let mut cloner = daemon.consumer();
-    // The clone waits for a flush. Meanwhile, a second one and a session are refused.
+    // The clone waits for a flush. Meanwhile, the daemon refuses a second clone and a new session.
     let first = cloner.ask(&cloning(CloneSource::Id(id)));
     let second = cloner.ask(&cloning(CloneSource::Id(id)));
     let enabled = cloner.enable(&recording("ds"));
@@ -102,7 +102,7 @@ fn a_connection_clones_one_session_at_a_time() {
     assert_eq!(daemon.state().num_sessions, 2);
     cloner.call(&Request::FreeBuffers);
     assert_eq!(daemon.state().num_sessions, 1);
-    // A clone that fails is none.
+    // After a failed clone, the connection may start a session.
     assert!(cloner.clone_session(CloneSource::Id(0)).is_err());
     let enabled = cloner.enable(&recording("none"));
     cloner.disable();

@@ -1,4 +1,5 @@
-//! Consumers that go in the middle of something: their sessions are freed, and those of others go on.
+//! Consumers that disconnect in the middle of an operation: their sessions are freed, and other
+//! sessions go on.
 
 use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_ipc::consumer_port::requests::{CloneSource, Request};
@@ -7,14 +8,14 @@ use crate::consumer::{Consumer, cloning, enabling, encoded, recording};
 use crate::daemon::TestDaemon;
 use crate::producer::{Instance, Producer};
 
-/// A daemon with a session that must not notice anything, and one that loses its consumer.
+/// A daemon with two sessions. The consumer of one disconnects, which the other must not notice.
 struct World {
     other_producer: Producer,
     other: Consumer,
     other_instance: Instance,
     producer: Producer,
     consumer: Consumer,
-    /// The last to go: it does not wait for those before.
+    /// Dropped last, so that the daemon need not wait for the connections above.
     daemon: TestDaemon,
 }
 
@@ -55,7 +56,8 @@ impl World {
         instance
     }
 
-    /// Closes the consumer. The producer is then told to stop this instance.
+    /// Closes the consumer. If `stopped` is given, checks that the producer is told to stop this
+    /// instance. Then checks that the daemon still works.
     #[track_caller]
     fn close(mut self, stopped: Option<&Instance>) {
         drop(self.consumer);
@@ -64,7 +66,7 @@ impl World {
             self.producer.expect_stop(stopped);
         }
         self.producer.sync();
-        // A new session is as good as the first.
+        // A new session works like the first.
         let mut consumer = self.daemon.consumer();
         consumer.enable(&recording("ds"));
         let instance = self.producer.started();
@@ -163,7 +165,7 @@ fn during_a_clone() {
     cloner.ask(&cloning(CloneSource::Id(id)));
     let flush = world.producer.expect_flush();
     drop(cloner);
-    // The flush that comes before a clone ends when nobody wants the clone any more.
+    // The flush before the clone ends although nobody wants the clone any more.
     let answer = tracezero_ipc::producer_port::flush_done(flush);
     world.producer.commit(&answer);
     world.producer.sync();

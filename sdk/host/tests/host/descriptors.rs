@@ -1,5 +1,5 @@
-//! Descriptors that nothing asked for, and those of things that are no trace files. The daemon closes
-//! them all. Each test looks at descriptors that no other test has.
+//! Descriptors that come without need, and descriptors of things that are no trace files. The
+//! daemon closes them all. Each test counts descriptors of a file that no other test uses.
 
 use std::fs::{self, File};
 use std::io::IoSlice;
@@ -89,7 +89,8 @@ fn one_too_many_is_closed() {
     let daemon = TestDaemon::start();
     let file = File::open(daemon.folder.write("sent", "")).unwrap();
     let mut peer = daemon.producer_peer();
-    // The space for one descriptor is large enough for a few, because it is aligned.
+    // The daemon receives both descriptors: its space for one has room for more, because it is
+    // aligned.
     send_with(&peer, &bind(PRODUCERS), &[file.as_fd(); 2]);
     assert!(peer.next().is_some());
     support::wait_until(|| count(&file) == 2);
@@ -147,7 +148,7 @@ fn a_session_that_needs_no_file_closes_it() {
     consumer.disable();
     assert_eq!(consumer.ended(enabled), None);
     wait_until_closed(&file);
-    // A clone of a session that writes no file needs none, either.
+    // A clone of a session that writes no file needs no descriptor, either.
     let id = daemon.state().sessions[0].id;
     let mut cloner = daemon.consumer();
     let sent = file.as_fd().try_clone_to_owned().unwrap();
@@ -220,8 +221,8 @@ fn a_device_may_take_the_trace() {
         let instance = producer.started();
         producer.write(&instance, 1);
         producer.sync();
-        // A clone begins with what the session has written. It reads that from the device, which has
-        // no end.
+        // A clone begins with the bytes that the session has written. The daemon reads them from
+        // this device, which has no end.
         let id = daemon.state().sessions[0].id;
         let mut cloner = daemon.consumer();
         let request = cloner.ask_with(&cloning(CloneSource::Id(id)), zeros(true).into());
@@ -245,7 +246,7 @@ fn a_file_is_not_taken_for_one_that_came_before() {
     let [first, second] =
         ["first", "second"].map(|name| File::create(daemon.folder.file(name)).unwrap());
     let mut consumer = daemon.consumer();
-    // Nothing takes the first, so the second replaces it.
+    // This request does not use the first file, so the second replaces it.
     let query = Request::QueryCapabilities;
     let request = consumer.ask_with(&query, first.try_clone().unwrap().into());
     assert!(consumer.peer.reply(request).is_some());

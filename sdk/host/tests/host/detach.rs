@@ -8,7 +8,7 @@ use crate::daemon::TestDaemon;
 use crate::producer::{Instance, Producer};
 use crate::triggers::{activate, triggered_by};
 
-/// Makes a session, and detaches it.
+/// Starts a session, and detaches it.
 #[track_caller]
 fn detached(daemon: &TestDaemon, producer: &mut Producer, key: &str) -> Instance {
     let mut consumer = daemon.consumer();
@@ -57,7 +57,7 @@ fn only_its_key_attaches_a_session() {
         assert!(attach(&daemon, key).is_none(), "{key}");
     }
     let _consumer = attach(&daemon, "key").unwrap();
-    // It is attached now.
+    // The session is attached now.
     assert!(attach(&daemon, "key").is_none());
 }
 
@@ -72,12 +72,13 @@ fn a_key_belongs_to_one_session() {
     let instance = producer.started();
     assert_eq!(second.call(&Request::Detach { key: "key" }), None);
     assert_eq!(second.call(&Request::Detach { key: "" }), None);
-    // The second still has its session.
+    // The second consumer still has its session.
     producer.write(&instance, 2);
     producer.sync();
     assert_eq!(second.read_numbers(), [2]);
     assert_eq!(second.call(&Request::Detach { key: "other" }), Some(vec![]));
-    // Nothing is left to detach, and nothing can be attached by whoever has a session.
+    // The second consumer has no session left to detach. A consumer that has a session cannot
+    // attach another.
     assert_eq!(second.call(&Request::Detach { key: "third" }), None);
     let mut third = attach(&daemon, "key").unwrap();
     assert_eq!(third.call(&Request::Attach { key: "other" }), None);
@@ -150,7 +151,7 @@ fn a_session_that_ends_after_it_was_attached_tells_its_new_consumer() {
     producer.answer_flush();
     assert_eq!(second.ended(enabled), None);
     assert!(!first.peer.has_answer(former));
-    // It is told at once if the session has ended already.
+    // If the session has already ended, the consumer gets the reply at once.
     let again = second.ask_for_end();
     assert_eq!(second.ended(again), None);
 }

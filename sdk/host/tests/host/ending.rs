@@ -26,7 +26,7 @@ fn sockets_are_removed_and_connections_closed() {
 
 #[test]
 fn files_are_finished() {
-    /// More than what is written at once.
+    /// More packets than the daemon writes into a file at once.
     const PACKETS: u64 = 2000;
     for _ in 0..5 {
         let mut daemon = TestDaemon::start();
@@ -51,7 +51,7 @@ fn files_are_finished() {
             sessions.push((consumer, enabled, path));
         }
         daemon.stopper.stop();
-        // Data sources are asked for what they hold.
+        // The daemon flushes the data sources of both sessions.
         producer.answer_flush();
         producer.answer_flush();
         daemon.stop();
@@ -59,7 +59,7 @@ fn files_are_finished() {
             let bytes = fs::read(&path).unwrap();
             assert!(support::is_whole(&bytes));
             assert_eq!(support::numbers(&bytes), Vec::from_iter(0..PACKETS));
-            // The consumer is told before the connection closes.
+            // The consumer gets the reply before the connection closes.
             assert_eq!(consumer.ended(enabled), None);
         }
     }
@@ -113,7 +113,7 @@ fn consumers_that_read_nothing_hold_up_the_end_for_5_seconds() {
     let stopped = Instant::now();
     daemon.stopper.stop();
     assert_eq!(consumer.ended(enabled), None);
-    // Meanwhile nobody begins another one.
+    // Meanwhile, no consumer can start another session.
     let reason = other.refused(&recording("ds"));
     assert!(reason.contains("the daemon ends"), "{reason}");
     daemon.stop();

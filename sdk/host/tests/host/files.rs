@@ -15,8 +15,8 @@ use crate::daemon::TestDaemon;
 use crate::descriptors::open_descriptors;
 use crate::producer::{moved, packet_with};
 
-/// A configuration that records data source `ds` into a file. Nothing flushes besides: periodic
-/// flushes are aligned to the clock, so that one may come in the midst of any test.
+/// Returns a configuration that records data source `ds` into a file. Disables periodic flushes:
+/// they are aligned to the clock, so one may come in the middle of any test.
 pub fn into_file(more: &str) -> String {
     let recording = recording("ds");
     format!("{recording} write_into_file: true write_flush_mode: WRITE_FLUSH_DISABLED {more}")
@@ -43,7 +43,7 @@ fn the_file_is_complete_when_the_session_has_ended() {
         assert!(support::is_whole(&bytes));
         assert_eq!(support::numbers(&bytes), Vec::from_iter(0..round));
         producer.expect_stop(&instance);
-        // Nothing can be read besides.
+        // The consumer itself can read no packets.
         assert!(consumer.read().is_empty());
     }
 }
@@ -63,7 +63,7 @@ fn the_daemon_creates_the_file_at_a_path() {
     consumer.disable();
     assert_eq!(consumer.ended(enabled), None);
     assert_eq!(support::numbers(&fs::read(&trace).unwrap()), [1]);
-    // It never writes over a file, and takes one place for the trace alone.
+    // The daemon never overwrites a file, and accepts either a path or an open file, but not both.
     let mut other = daemon.consumer();
     let reason = other.refused(&config);
     assert!(reason.contains("exists"), "{reason}");
@@ -156,7 +156,7 @@ fn fifo(daemon: &TestDaemon) -> File {
     File::options().read(true).write(true).open(path).unwrap()
 }
 
-/// Waits until a pipe takes nothing more.
+/// Waits until a pipe is full.
 #[track_caller]
 fn wait_until_full(pipe: &File) {
     support::wait_until(|| {
@@ -196,7 +196,8 @@ fn a_file_that_takes_nothing_holds_up_nobody_else() {
         assert_eq!(daemon.state().num_sessions, 1);
     }
 
-    // The session can be freed. Its thread holds the file, and ends when somebody has read it.
+    // The session can be freed. Its thread still holds the file, and ends when somebody has read
+    // the pipe.
     drop(stuck);
     producer.expect_stop(&instance);
     daemon.wait_for_sessions(0);
@@ -227,7 +228,7 @@ fn a_producer_waits_for_a_file_that_is_slow() {
         let synced = producer.ask_to_sync();
         let mut answers_of_others = 0;
         while !producer.has_arrived(synced) {
-            // Others are served.
+            // The daemon serves another consumer meanwhile.
             other.state();
             answers_of_others += 1;
             if answers_of_others == 3
@@ -255,7 +256,7 @@ fn chunks_whose_commits_are_late_overwrite_nothing() {
     producer.register("ds");
     let mut consumer = daemon.consumer();
     let trace = daemon.folder.file("trace");
-    // All pages of the producer would lap the ring three times.
+    // The chunks in all pages of the producer would fill the ring three times.
     let config = "buffers { size_kb: 64 } data_sources { config { name: 'ds' } } \
                   write_into_file: true file_write_period_ms: 100";
     let enabled = consumer.enable_with(config, File::create_new(&trace).unwrap());
@@ -266,7 +267,7 @@ fn chunks_whose_commits_are_late_overwrite_nothing() {
     let places: Vec<_> = (0..page_count)
         .map(|page| producer.completed_chunk(page, &packet_with(u64::from(page), &text)))
         .collect();
-    // The thread looks at the memory before it writes the file.
+    // The thread that writes the file first copies uncommitted chunks from the shared memory.
     support::wait_until(|| support::numbers(&fs::read(&trace).unwrap()).len() > 2);
     for place in places {
         producer.commit(&moved(&[place], instance.target));
@@ -290,7 +291,7 @@ fn threads_end_with_the_sessions_that_are_freed() {
         consumer.enable_with(&into_file(config), file);
         consumer.call(&Request::FreeBuffers);
     }
-    // Those of other tests end, too.
+    // The threads of other tests end, too.
     support::wait_until(|| file_threads() == 0);
 }
 

@@ -13,7 +13,8 @@ use crate::peer::{ArrivedBody, Peer, SERVICE_ID, invocation};
 /// The number of frames that cannot be decoded after which a connection ends.
 const MALFORMED_FRAMES_MAX: usize = 16;
 
-/// The number of entries of commits, and of other requests, after which a producer is disconnected.
+/// The number of invalid entries of commits, and of other invalid requests, after which a producer
+/// is disconnected.
 const VIOLATIONS_MAX: usize = 64;
 
 /// Frames that programs of Perfetto send, with their lengths.
@@ -44,8 +45,8 @@ fn is_served(peer: &mut Peer) -> bool {
     false
 }
 
-/// Returns a frame of this size, with its length: the call of a method that does not exist, and a
-/// field that nothing knows.
+/// Returns a frame of this size, with its length. It calls a method that does not exist, and has a
+/// field that the daemon does not know.
 fn frame_of(size_bytes: usize) -> Vec<u8> {
     let empty = Frame {
         request_id: 1,
@@ -54,7 +55,7 @@ fn frame_of(size_bytes: usize) -> Vec<u8> {
     let mut stream = Vec::new();
     empty.append_to(&mut stream);
     let frame = &mut stream[4..].to_vec();
-    // The field 2047 of the frame, which nobody knows.
+    // Field 2047 of a frame, which the daemon does not know.
     protozero::append_varint(2047 << 3 | 2, frame);
     let rest = size_bytes - frame.len();
     let length_bytes = 3;
@@ -113,9 +114,10 @@ fn golden_frames_in_two_pieces_are_frames() {
         for len in 1..golden.len() {
             let mut peer = daemon.producer_peer();
             peer.send_bytes(&golden[..len]);
-            // The daemon answers each call in another turn of its loop. It accepts the connection in
-            // the turn of the first call, and reads the first piece in that of the second, perhaps
-            // after it has answered. So the piece is read before the third.
+            // The daemon answers each of these calls in another turn of its loop. It accepts the
+            // connection of `peer` in the turn of the first call. It reads the first piece in the
+            // turn of the second call, perhaps after it has answered. So it has read the piece
+            // before the third answer.
             for _ in 0..3 {
                 other.sync();
             }
@@ -205,13 +207,14 @@ fn a_producer_introduces_itself_first_and_once() {
         ..Introduction::default()
     });
     let method = Method::InitializeConnection.id();
-    // Not its own memory, patches before the commit, no emulation.
+    // The reply says: the producer's own memory is not used, patches come before the commit, and no
+    // memory is emulated.
     let expected = [8, 0, 16, 1, 24, 0].to_vec();
     assert_eq!(peer.call(method, &args), Some(expected));
     assert_eq!(peer.call(method, &args), None);
     assert_eq!(peer.call(Method::Sync.id(), &[]), Some(vec![]));
     assert_eq!(daemon.state().producers, ["p"]);
-    // Commands are asked for once, too.
+    // A producer may ask for commands only once, too.
     peer.invoke(Method::GetAsyncCommand.id(), &[]);
     assert_eq!(peer.call(Method::GetAsyncCommand.id(), &[]), None);
 }
@@ -231,7 +234,7 @@ fn calls_without_reply_are_carried_out() {
         ..Introduction::default()
     });
     let mut requests = Vec::new();
-    // The second fails.
+    // The second call fails.
     for (method, args) in [
         (Method::InitializeConnection, &args[..]),
         (Method::InitializeConnection, &args),
@@ -250,7 +253,7 @@ fn calls_without_reply_are_carried_out() {
     let sync = peer.invoke(Method::Sync.id(), &[]);
     let first = peer.next().unwrap();
     assert_eq!(first.request_id, sync, "{requests:?}");
-    // Replies that would come later do not come either.
+    // Replies that the daemon would send in later turns are dropped, too.
     let mut consumer = daemon.consumer_peer();
     let query = ConsumerMethod::QueryServiceState.id();
     consumer.send(Body::Invoke {
@@ -306,7 +309,7 @@ fn malformed_arguments_fail_and_leave_the_connection() {
         Method::NotifyDataSourceStarted,
         Method::NotifyDataSourceStopped,
     ] {
-        // A number without an end.
+        // A varint without an end.
         let reply = producer.peer.call(method.id(), &[8, 0xff]);
         assert_eq!(reply, None, "{method:?}");
     }
@@ -333,7 +336,7 @@ fn numbers_that_nothing_has_end_the_connection_at_the_limit() {
         tracezero_core::ids::WriterId(0),
         tracezero_core::ids::BufferId(1),
     );
-    // Without a descriptor, chunk 256, and writer 0.
+    // A data source without a descriptor, a commit of chunk 256, and a writer with the id 0.
     let calls: [(Method, &[u8]); 3] = [
         (Method::RegisterDataSource, &[]),
         (Method::CommitData, b"\x0a\x07\x08\x00\x10\x80\x02\x18\x01"),

@@ -50,7 +50,8 @@ fn a_session_records_flushes_and_is_read() {
     producer.write(&instance, 1);
     producer.write(&instance, 2);
     let flush = consumer.ask_to_flush(0);
-    // The answer to the flush is in the commit with the last chunk, which counts, too.
+    // The answer to the flush is in the same commit as the last chunk. The session must also have
+    // this chunk.
     let flush_id = producer.expect_flush();
     let place = producer.completed_chunk(7, &packet(3));
     let mut commit = moved(&[place], instance.target);
@@ -62,7 +63,7 @@ fn a_session_records_flushes_and_is_read() {
     producer.expect_stop(&instance);
     assert_eq!(consumer.ended(enabled), None);
     assert_eq!(consumer.read_numbers(), [1, 2, 3]);
-    // Reading consumes.
+    // Reading removes the packets.
     assert!(consumer.read_numbers().is_empty());
     assert_eq!(consumer.call(&Request::FreeBuffers), Some(vec![]));
     assert!(daemon.state().sessions.is_empty());
@@ -155,7 +156,7 @@ fn closing_frees_the_session_and_stops_its_data_sources() {
     drop(consumer);
     producer.expect_stop(&instance);
     daemon.wait_for_sessions(0);
-    // The producer may go on writing, to nobody.
+    // The producer may go on writing, although no session gets the packets.
     producer.write(&instance, 1);
     producer.sync();
 }
@@ -190,7 +191,7 @@ fn the_end_waits_for_data_sources_that_report_when_they_have_stopped() {
     producer.expect_stop(&instance);
     assert!(!consumer.peer.has_answer(enabled));
     assert_eq!(daemon.state().sessions[0].state, "STOP_WAIT");
-    // Packets that it commits before count.
+    // The trace contains packets that the producer commits before it reports the stop.
     producer.write(&instance, 1);
     producer.notify_stopped(&instance);
     assert_eq!(consumer.ended(enabled), None);
@@ -207,7 +208,7 @@ fn a_session_ends_though_its_producer_answers_nothing() {
     let config = format!("{} {limits} deferred_start: true", recording("ds"));
     let enabled = consumer.enable(&config);
     let instance = producer.set_up();
-    // Before the time begins, so that the packet never comes too late.
+    // Writes before the duration of the session begins, so that the packet never comes too late.
     producer.write(&instance, 1);
     producer.sync();
     assert_eq!(consumer.call(&Request::StartTracing), Some(vec![]));
@@ -225,7 +226,7 @@ fn a_producer_that_goes_leaves_what_it_has_written() {
     let enabled = consumer.enable(&recording("ds"));
     let instance = producer.started();
     producer.write(&instance, 1);
-    // A chunk that it does not commit is found in its memory.
+    // The daemon finds an uncommitted chunk in the producer's memory.
     let args =
         producer_port::register_trace_writer(tracezero_core::ids::WriterId(1), instance.target);
     producer.tell(Method::RegisterTraceWriter, &args);
@@ -235,7 +236,7 @@ fn a_producer_that_goes_leaves_what_it_has_written() {
     chunk.append_packet(&packet(3));
     producer.sync();
     drop((chunk, producer));
-    // Its end is handled before requests that come later, or together with them.
+    // Waits until the daemon has handled the end of the producer.
     support::wait_until(|| daemon.state().producers.is_empty());
     consumer.disable();
     assert_eq!(consumer.ended(enabled), None);
@@ -293,7 +294,7 @@ fn incremental_state_is_cleared_at_the_commit_that_fills_a_quarter_of_a_ring() {
             let place = producer.completed_chunk(page, &[0; 3000]);
             producer.commit(&moved(&[place], instance.target));
         }
-        // The daemon does not wait for a time or for more commits.
+        // The daemon sends the command at once, without waiting for a timer or for more commits.
         assert!(producer.has_command());
         assert_eq!(producer.told(), Told::Clear(vec![instance.id]));
     }

@@ -104,18 +104,18 @@ fn all_started_is_told_once_all_have_started() {
     let mut producer = daemon.producer("p");
     producer.register_as(&descriptor("ds", true));
     let mut consumer = daemon.consumer();
-    // As `perfetto --background-wait` does: before the session is enabled.
+    // Asks before the session is enabled, as `perfetto --background-wait` does.
     let request = observe(&mut consumer, ALL_STARTED);
     consumer.enable(&recording("ds"));
     let instance = producer.started();
     assert!(!consumer.peer.has_answer(request));
     producer.notify_started(&instance);
     assert_eq!(seen(&mut consumer, request), [Seen::AllStarted]);
-    // A consumer that asks later is told at once. The second request ends the first.
+    // A consumer that asks later gets the event at once. The second request ends the first.
     let second = observe(&mut consumer, ALL_STARTED);
     assert_eq!(seen(&mut consumer, request), [Seen::End]);
     assert_eq!(seen(&mut consumer, second), [Seen::AllStarted]);
-    // An empty list ends both.
+    // A request for no events ends the earlier request and itself.
     let none = observe(&mut consumer, ObservedEvents::default());
     assert_eq!(seen(&mut consumer, second), [Seen::End]);
     assert_eq!(seen(&mut consumer, none), [Seen::End]);

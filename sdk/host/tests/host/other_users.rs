@@ -1,5 +1,5 @@
-//! Users who may not do what the user of the daemon may. These tests need the rights of root, to be
-//! somebody else for a moment.
+//! Tests users who have fewer rights than the user of the daemon. The tests need the rights of
+//! root, so that a thread can become another user for a moment.
 
 use std::io;
 use std::thread;
@@ -19,7 +19,8 @@ use crate::producer::Producer;
 /// A user without rights.
 const NOBODY: u32 = 65_534;
 
-/// Does `work` as another user, on a thread of its own. `None` if this user may not do that.
+/// Does `work` as another user, on a new thread. Returns `None` if this process may not change its
+/// user.
 fn as_nobody<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
     if !geteuid().is_root() {
         not_run("root, to become another user");
@@ -27,7 +28,7 @@ fn as_nobody<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
     }
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // Of this thread alone.
+            // Changes the user of this thread only.
             set_thread_uid(Uid::from_raw(NOBODY)).unwrap();
             work()
         });
@@ -75,7 +76,7 @@ fn sessions_of_others_cannot_be_attached_cloned_or_seen() {
         seen.sessions.is_empty() && seen.num_sessions == 2,
         "{seen:?}"
     );
-    // The owner's user attaches it.
+    // A consumer of the owner's user can attach the session.
     let mut owner = daemon.consumer();
     assert!(owner.call(&Request::Attach { key }).is_some());
 }
@@ -99,7 +100,7 @@ fn others_create_no_files_with_the_daemons_rights() {
         "{reason}"
     );
     assert!(!path.exists());
-    // Its own user may.
+    // The daemon's own user may create the file.
     let mut consumer = daemon.consumer();
     let ended = consumer.enable(&output);
     consumer.disable();
@@ -118,7 +119,8 @@ fn lockdown_keeps_other_users_out_and_is_not_theirs_to_set() {
     stranger.enable(&lockdown);
     daemon.wait_for_log("fields that are ignored: lockdown_mode");
     stranger.state();
-    // This daemon does not run as that user, whose session would lock out everybody else.
+    // The lockdown was ignored, because the stranger is not the daemon's user. So other users can
+    // still connect.
     let _own = daemon.producer("own");
     let mut admitted = Producer::new(connect(&daemon.producers()).unwrap(), "admitted");
     admitted.sync();

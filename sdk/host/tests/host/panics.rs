@@ -5,7 +5,7 @@ use crate::daemon::TestDaemon;
 
 #[test]
 fn a_panic_ends_its_connection_alone() {
-    // The log is the only code of a test that a handler calls.
+    // The test makes the log panic, because it is the only code of a test that a handler calls.
     let daemon = TestDaemon::with_log(|line| {
         assert!(!line.contains("was refused"), "a panic that the test wants");
     });

@@ -42,7 +42,7 @@ pub enum ArrivedBody {
 pub struct Peer {
     socket: Socket,
     last_request: u64,
-    /// Arrived while something else was waited for.
+    /// Frames that arrived while the test waited for another frame.
     inbox: VecDeque<Arrived>,
 }
 

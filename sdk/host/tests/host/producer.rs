@@ -72,7 +72,7 @@ impl Producer {
         self.commands = self.peer.invoke(Method::GetAsyncCommand.id(), &[]);
     }
 
-    /// Registers a data source that needs nothing to start and stop.
+    /// Registers a data source that does not report when it has started or stopped.
     pub fn register(&mut self, name: &str) {
         self.register_as(&DataSourceDescriptor {
             name: name.to_owned(),
@@ -246,7 +246,7 @@ impl Producer {
         self.tell(Method::CommitData, args);
     }
 
-    /// Says that the writer of all chunks writes to the buffer of an instance.
+    /// Tells the daemon that the writer of all chunks writes to the buffer of an instance.
     pub fn register_writer(&mut self, instance: &Instance) {
         let args = register_trace_writer(WriterId(1), instance.target);
         self.tell(Method::RegisterTraceWriter, &args);
@@ -275,7 +275,7 @@ impl Producer {
     #[track_caller]
     pub fn write_with(&mut self, instance: &Instance, number: u64, text: &str) {
         let page_count = self.memory.as_ref().unwrap().geometry().page_count();
-        // The daemon frees the chunks.
+        // The daemon frees chunks after each commit, so some page has a free chunk.
         let mut pages = 0..page_count;
         let found = pages.find_map(|page| self.chunk(page));
         let chunk = found.expect("a free chunk");

@@ -67,7 +67,7 @@ fn capabilities_are_told() {
     let events = capabilities.events;
     assert!(events.instances && events.all_started && events.clone_triggers);
     assert!(capabilities.has_clone_session);
-    // This test runs as the user of the daemon.
+    // The daemon creates files for its own user, as which this test runs.
     assert!(capabilities.has_output_path);
 }
 

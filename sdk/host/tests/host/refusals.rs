@@ -16,7 +16,7 @@ const CONSUMERS_MAX: usize = 32;
 /// The number of sessions that a user may have.
 const SESSIONS_PER_UID_MAX: usize = 5;
 
-/// Encodes a configuration that nothing checks, with one ring.
+/// Encodes a configuration without checks, with one ring.
 fn config(write: impl FnOnce(&mut TraceConfig<'_>)) -> Vec<u8> {
     let mut buffer = HeapBuffered::<TraceConfig<'_>>::new();
     let mut message = buffer.message();
@@ -185,7 +185,8 @@ fn wrong_configurations_are_refused_with_a_reason() {
         assert!(!daemon.log_lines(&reason).is_empty());
         assert_eq!(daemon.state().num_sessions, 0, "{reason}");
     }
-    // None of them has reached the producer, and the same connection can have a session.
+    // No refused configuration has reached the producer, and the same connection can have a
+    // session.
     consumer.enable(&recording("ds"));
     let instance = producer.started();
     producer.write(&instance, 1);
@@ -201,10 +202,10 @@ fn a_connection_has_one_session() {
     let reason = consumer.refused(&recording("ds"));
     assert!(reason.contains("has a session already"), "{reason}");
     assert_eq!(daemon.state().num_sessions, 1);
-    // The first still ends as it should.
+    // The first session still ends normally.
     consumer.disable();
     assert_eq!(consumer.ended(first), None);
-    // A session that has ended is one, too, until it is freed.
+    // An ended session also counts, until it is freed.
     let reason = consumer.refused(&recording("ds"));
     assert!(reason.contains("has a session already"), "{reason}");
     consumer.call(&Request::FreeBuffers);
@@ -271,7 +272,7 @@ fn at_most_32_consumers_are_connected() {
     daemon.consumer_peer().wait_for_end();
     daemon.wait_for_log("there are 32 consumers");
     consumers.pop();
-    // Producers are welcome all the time, and consumers again.
+    // Producers can connect all the time. Consumers can connect again.
     daemon.producer("p");
     support::wait_until(|| {
         let mut peer = daemon.consumer_peer();

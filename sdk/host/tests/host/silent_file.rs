@@ -74,7 +74,7 @@ impl SilentFile {
 impl Drop for SilentFile {
     fn drop(&mut self) {
         let path = self.folder.file("silent");
-        // This ends all requests. It fails to unmount the file, which is open.
+        // This ends all requests. It fails to unmount the file, because the file is open.
         let _ = unmount(&path, UnmountFlags::FORCE);
         unmount(&path, UnmountFlags::DETACH).unwrap();
         self.server.take().unwrap().join().unwrap();

@@ -13,11 +13,12 @@ use crate::descriptors::{bind, send_with};
 use crate::files::into_file;
 use crate::silent_file::{FLUSH, GETATTR, READ, SilentFile, WRITE};
 
-/// Starts a session that writes a packet into the file, and waits until somebody waits for the answer
-/// to a request of this kind. Requests to the daemon are answered, and the session can be freed.
+/// Records a packet into the file, and waits until a request of kind `request` to its file system
+/// is unanswered. Checks that the daemon still answers its consumers, and that the session can be
+/// freed.
 fn record_into(silent: SilentFile, request: u32) {
     let daemon = TestDaemon::start();
-    // The file ends before the daemon, also if this fails: the daemon may wait for it.
+    // Drops the file before the daemon, also if the test fails: the daemon may wait for the file.
     let silent = silent;
     let mut producer = daemon.producer("p");
     producer.register("ds");
@@ -42,7 +43,7 @@ fn record_into(silent: SilentFile, request: u32) {
     daemon.wait_for_sessions(0);
     assert!(daemon.log_lines("its file has failed").is_empty());
     drop(silent);
-    // A clone that cannot be made is no failure of the file.
+    // If only a clone cannot be made, the file has not failed.
     if request != READ {
         daemon.wait_for_log("its file has failed");
     }
@@ -81,13 +82,13 @@ fn files_that_cannot_be_closed_hold_up_their_sender_alone() {
     let mut honest = daemon.producer("honest");
     let mut sender = daemon.producer_peer();
     send_with(&sender, &bind(SERVICE), &[silent.file().as_fd()]);
-    // The daemon keeps the last one.
+    // The daemon keeps only the last file. Closing the one before never ends.
     for closing in 1..=CLOSING_FILES_MAX {
         assert!(sender.next().is_some());
         send_with(&sender, &bind(SERVICE), &[silent.file().as_fd()]);
         support::wait_until(|| silent.unanswered(FLUSH) == closing);
     }
-    // There is room for two.
+    // Both files arrive in one message.
     send_with(&sender, &bind(SERVICE), &[silent.file().as_fd(); 2]);
     sender.wait_for_end();
     daemon.wait_for_log("too many files that it has sent are still being closed");
@@ -96,7 +97,7 @@ fn files_that_cannot_be_closed_hold_up_their_sender_alone() {
     honest.sync();
 
     drop(silent);
-    // Threads close the files now.
+    // Now the threads can close the files.
     support::wait_until(|| {
         let mut peer = daemon.producer_peer();
         send_with(&peer, &bind(SERVICE), &[]);

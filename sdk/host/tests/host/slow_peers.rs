@@ -16,22 +16,22 @@ use crate::daemon::TestDaemon;
 use crate::peer::{ArrivedBody, invocation};
 use crate::producer::{Instance, Producer, moved, packet_with};
 
-/// A producer for which more bytes wait is disconnected.
+/// The number of bytes that may wait for a producer. If more wait, it is disconnected.
 const PRODUCER_QUEUE_MAX_BYTES: usize = 4 << 20;
 
-/// While more bytes wait for a consumer, no more of its trace is read.
+/// The number of bytes waiting for a consumer above which no more of its trace is read.
 const CONSUMER_QUEUE_HIGH_BYTES: u64 = 1 << 20;
 
-/// A consumer for which more bytes wait is disconnected.
+/// The number of bytes that may wait for a consumer. If more wait, it is disconnected.
 const CONSUMER_QUEUE_MAX_BYTES: u64 = 8 << 20;
 
-/// Bytes in the socket, and of the last part that is read.
+/// An upper bound of the bytes in the socket, and of the last part that is read.
 const SLACK_BYTES: u64 = 1 << 20;
 
 /// The size of a configuration that fits a frame.
 const CONFIG_BYTES: usize = 100_000;
 
-/// A configuration of this size, of which each instance gets two copies.
+/// Returns a configuration of about `CONFIG_BYTES`. The producer gets two copies for each instance.
 fn large_config() -> String {
     let content = "x".repeat(CONFIG_BYTES);
     format!(
@@ -64,7 +64,7 @@ fn a_producer_that_reads_nothing_is_dropped_when_its_queue_is_full() {
     let rounds_max = (PRODUCER_QUEUE_MAX_BYTES as u64 + SLACK_BYTES) / (2 * CONFIG_BYTES as u64);
     assert!(rounds <= rounds_max + 1, "{rounds}");
     assert_eq!(daemon.state().producers, ["honest"]);
-    // Commands that were sent before can be read.
+    // The producer can still read the commands that the daemon has sent before.
     stuck.started();
     stuck.peer.wait_for_end();
 }
@@ -78,10 +78,10 @@ fn a_consumer_that_reads_nothing_is_dropped_when_its_queue_is_full() {
     let mut rounds = 0;
     while daemon.log_lines("it reads too slowly").is_empty() {
         rounds += 1;
-        // The reply to the second has the configuration.
+        // The reply to `Attach` contains the configuration.
         consumer.ask(&Request::Detach { key: "key" });
         consumer.ask(&Request::Attach { key: "key" });
-        // The daemon handles both before the next turn of the other consumer.
+        // The daemon handles both requests before the next turn of the other consumer.
         other.state();
         assert!(rounds < 200, "the queue has no limit");
     }
@@ -89,14 +89,14 @@ fn a_consumer_that_reads_nothing_is_dropped_when_its_queue_is_full() {
     assert!(bytes > CONSUMER_QUEUE_MAX_BYTES, "{rounds}");
     let bytes_max = CONSUMER_QUEUE_MAX_BYTES + SLACK_BYTES;
     assert!(bytes <= bytes_max + CONFIG_BYTES as u64, "{rounds}");
-    // Replies that were sent before can be read.
+    // The consumer can still read the replies that the daemon has sent before.
     assert!(consumer.peer.next().is_some());
     consumer.peer.wait_for_end();
 }
 
 #[test]
 fn dropped_producer_counts_as_started_at_once() {
-    /// More than the queue holds.
+    /// More instances than the producer's queue has room for.
     const INSTANCES: usize = 30;
     /// Far more turns than the daemon needs.
     const TURNS_OF_OTHER: usize = 2000;
@@ -119,13 +119,13 @@ fn dropped_producer_counts_as_started_at_once() {
     let mut other_producer = other_daemon.producer("other");
     consumer.enable(&large_config());
     daemon.wait_for_log("it reads too slowly");
-    // The loop wakes after ten seconds in any case. The turns of another daemon tell whether it has
-    // waited: on a slow machine, they are as slow.
+    // The daemon's loop wakes after ten seconds in any case, so the test must check earlier. It
+    // measures time in turns of another daemon, because these take longer on a slow machine, too.
     for _ in 0..TURNS_OF_OTHER {
         other_producer.sync();
     }
     assert!(consumer.peer.is_readable());
-    // Without those of the producer that is dropped, all instances have started.
+    // All instances count as started, because those of the dropped producer do not count any more.
     let (reply, has_more) = consumer.peer.reply_part(events);
     assert_eq!((reply, has_more), (Some(vec![0x0a, 2, 0x10, 1]), true));
     assert_eq!(daemon.log_lines("it reads too slowly").len(), 1);
@@ -159,7 +159,7 @@ fn replies_to_many_requests_at_once_are_limited() {
         }
     }
     assert!(answered > 0 && failed > QUERIES / 2, "{answered} {failed}");
-    // A consumer that reads the replies may ask as often.
+    // A consumer that reads each reply may ask again and again.
     let mut consumer = daemon.consumer();
     for _ in 0..5 {
         assert_eq!(consumer.state().data_sources.len(), 40);
@@ -173,7 +173,7 @@ fn fill(producer: &mut Producer, instance: &Instance, bytes: usize) -> u64 {
     let pages = producer.memory.as_ref().unwrap().geometry().page_count();
     let mut numbers = 0..count;
     loop {
-        // The daemon has freed the chunks of the last round.
+        // The daemon has freed the chunks of the round before.
         let places = (0..pages)
             .zip(&mut numbers)
             .map(|(page, number)| producer.completed_chunk(page, &packet_with(number, &text)));
@@ -185,7 +185,8 @@ fn fill(producer: &mut Producer, instance: &Instance, bytes: usize) -> u64 {
     }
 }
 
-/// A session that has recorded so many bytes into a ring of 32 MiB.
+/// Records about `bytes` bytes into a ring of 32 MiB. Returns the producer, the consumer and the
+/// number of packets.
 fn large_trace(daemon: &TestDaemon, bytes: usize) -> (Producer, Consumer, u64) {
     let introduction = Introduction {
         producer_name: "p".to_owned(),
@@ -207,7 +208,7 @@ fn a_trace_that_is_read_slowly_stays_in_its_ring() {
     let daemon = TestDaemon::start();
     let (_producer, mut consumer, count) = large_trace(&daemon, 24 << 20);
     let reading = consumer.ask(&Request::ReadBuffers);
-    // The daemon has many turns, in which it could read more.
+    // Gives the daemon many turns, in which it could read more of the trace.
     let mut other = daemon.consumer();
     for _ in 0..50 {
         other.state();
@@ -237,16 +238,16 @@ fn others_have_their_turns_while_a_trace_is_read() {
         turns += 1;
     });
     assert_eq!(support::numbers(&trace), Vec::from_iter(0..count));
-    // One for each reply but the last, and a reply is no longer than a frame.
+    // There is one turn for each reply but the last, and a reply is no longer than a frame.
     assert!(turns > trace.len() / FRAME_MAX_BYTES, "{turns}");
 }
 
-/// Ends a flood, also if the test fails.
+/// A guard that ends a flood when it is dropped, so also if the test fails.
 struct EndOfFlood<'a>(&'a AtomicBool);
 
 impl Drop for EndOfFlood<'_> {
     fn drop(&mut self) {
-        // Relaxed: only a sign to stop.
+        // Relaxed: the flag only tells threads to stop, and orders no other memory.
         self.0.store(true, Ordering::Relaxed);
     }
 }
@@ -270,7 +271,7 @@ fn others_are_served_during_a_flood_of_requests() {
             let is_over = &is_over;
             scope.spawn(move || {
                 let mut last = 100;
-                // Relaxed: only a sign to stop.
+                // Relaxed: the flag only tells threads to stop, and orders no other memory.
                 while !is_over.load(Ordering::Relaxed) {
                     let mut stream = Vec::new();
                     let requests = last + 1..=last + 2000;
@@ -283,7 +284,8 @@ fn others_are_served_during_a_flood_of_requests() {
                         assert_eq!(flooder.peer.reply(request_id), Some(vec![]));
                     }
                     last += 2000;
-                    // Relaxed: only a sign that the flood goes on.
+                    // Relaxed: the count only shows that the flood goes on, and orders no other
+                    // memory.
                     round.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -294,7 +296,8 @@ fn others_are_served_during_a_flood_of_requests() {
                 support::wait_until(|| round.load(Ordering::Relaxed) > before);
             }
         };
-        // The flood has begun, and it has not ended when the last flush is answered.
+        // Waits for a round of each thread before the first flush and after the last answer. So the
+        // flood lasts during all flushes.
         wait_for_round_of_each();
         for _ in 0..FLUSHES {
             let flush = consumer.ask_to_flush(0);

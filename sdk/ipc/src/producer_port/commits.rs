@@ -1,4 +1,4 @@
-//! Commits: chunks and patches, which a producer hands over.
+//! Encodes and decodes commits, by which a producer sends chunks and patches to a daemon.
 
 use protozero::DecodeError;
 use tracezero_core::commit::{ChunkToMove, ChunkToPatch, CommitRequest, Patch};
@@ -13,7 +13,8 @@ use crate::wire::encoded;
 /// The size of a chunk's header, in bytes.
 const CHUNK_HEADER_BYTES: usize = 8;
 
-/// The most patches in one entry of a commit: daemons apply no more.
+/// The maximum number of patches in one entry of a commit. A daemon ignores an entry with
+/// more patches.
 const PATCHES_MAX: usize = 1024;
 
 /// Encodes [`Method::CommitData`](super::Method::CommitData) that finishes a flush.
@@ -24,13 +25,14 @@ pub fn flush_done(flush: FlushId) -> Vec<u8> {
     })
 }
 
-/// The maximum size of the chunks that are committed by one frame, in bytes. A daemon that serves many
-/// producers handles some frames of each in turn. If these brought megabytes, a packet whose rest is in
-/// the next frame would be overwritten in a ring before its producer has its turn again.
+/// The maximum total size of the chunks that one frame commits, in bytes. A daemon handles some
+/// frames of each producer in turn. If frames brought megabytes, other producers could overwrite a
+/// ring before the next turn of this producer. A packet that continues in the next frame would then
+/// be lost.
 const MOVED_MAX_BYTES: u32 = 128 * 1024;
 
-/// What a chunk counts at least. An encoded move has at most 20 bytes, so those of empty chunks fit into
-/// a frame.
+/// The minimum size that is counted for a chunk, even if its payload is smaller. An encoded entry
+/// of a chunk has at most 20 bytes, so the entries of many empty chunks fit into a frame.
 const MOVE_BYTES: u32 = 32;
 
 /// Encodes [`Method::CommitData`](super::Method::CommitData) for chunks. Calls `each` with the requests,
@@ -43,7 +45,7 @@ pub fn commit_moves(chunks_to_move: &[ChunkToMove], mut each: impl FnMut(&[u8]))
             bytes += chunk.payload_bytes.max(MOVE_BYTES);
             bytes <= MOVED_MAX_BYTES
         };
-        // A chunk that is larger goes alone.
+        // A chunk that is larger than the maximum gets a frame of its own.
         let count = rest.iter().take_while(|chunk| fits(chunk)).count().max(1);
         let (moves, behind) = rest.split_at(count);
         each(&encoded::<CommitDataRequest<'_>>(|out| {
@@ -109,7 +111,7 @@ pub struct ChunkData<'a> {
 /// Encodes [`Method::CommitData`](super::Method::CommitData) with the bytes of a chunk.
 #[must_use]
 pub fn commit_chunk_data(chunk: &ChunkData<'_>) -> Vec<u8> {
-    // As in the memory: the id, the writer, and the count with the flags.
+    // The header is encoded as it is in shared memory: chunk id, writer id, packets word.
     let mut data = Vec::with_capacity(CHUNK_HEADER_BYTES + chunk.payload.len());
     data.extend_from_slice(&chunk.chunk_id.0.to_le_bytes());
     data.extend_from_slice(&chunk.writer_id.0.to_le_bytes());
@@ -149,7 +151,7 @@ fn write_patches(patched: &PatchedChunk<'_>, out: &mut CommitDataRequest<'_>) {
     });
 }
 
-/// A commit, which is not decoded yet.
+/// An encoded commit.
 #[derive(Clone, Debug)]
 pub struct Commit<'a>(CommitDataRequestDecoder<'a>);
 
@@ -158,10 +160,12 @@ impl<'a> Commit<'a> {
         Self(CommitDataRequestDecoder::new(args))
     }
 
-    /// Decodes the commit into `request`, whose memory is used again. Chunks whose bytes come with the
-    /// commit, because the producer's memory is on another machine, go to `with_data` instead, before
-    /// the patches. Leaves out what names no chunk, writer or buffer, and returns the number of entries
-    /// that it leaves out.
+    /// Decodes the commit into `request`, whose previous content is discarded. If the producer's
+    /// memory is on another machine, the commit contains the bytes of the chunks. Such chunks are
+    /// passed to `with_data` instead, before the patches are decoded.
+    ///
+    /// Leaves out entries without a possible chunk, writer or buffer. Returns the number of entries
+    /// that are left out.
     ///
     /// # Errors
     ///
@@ -221,7 +225,8 @@ fn moved(chunk: &ChunksToMoveDecoder<'_>) -> Result<Option<ChunkToMove>, DecodeE
         }))
 }
 
-/// Returns a chunk whose bytes have come: a header and the payload, at most 64 KiB - 1 in all.
+/// Decodes a chunk whose bytes are in the commit. Returns `None` if the bytes are shorter than a
+/// header, or longer than 64 KiB - 1.
 fn chunk_data<'a>(
     place: &ChunkToMove,
     chunk: &ChunksToMoveDecoder<'_>,
@@ -380,7 +385,8 @@ mod tests {
 
     #[test]
     fn numbers_that_nothing_has_are_left_out() {
-        // Chunk 256; buffer 65,536; no buffer. Writer 0; a patch of three bytes.
+        // The entries have, in order: chunk 256, buffer 65,536, no buffer, writer 0, and a patch of
+        // three bytes.
         let args = b"\x0a\x07\x08\x00\x10\x80\x02\x18\x01\
             \x0a\x08\x08\x00\x10\x00\x18\x80\x80\x04\
             \x0a\x04\x08\x00\x10\x00\

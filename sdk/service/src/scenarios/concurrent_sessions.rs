@@ -64,7 +64,7 @@ fn a_session_keeps_4096_events_of_others_until_it_is_read() {
     const QUEUED_MAX: usize = 4096;
     let world = World::new();
     let session = world.session(watching("a"));
-    // Each other session has three events.
+    // Each of these sessions causes three events, so there are more events than `session` keeps.
     (0..QUEUED_MAX / 2).for_each(|_| world.session(config("b")).disable());
     assert_eq!(others(&session).len(), QUEUED_MAX);
     world.session(config("b")).disable();

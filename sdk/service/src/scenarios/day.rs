@@ -1,8 +1,8 @@
-//! A day of a busy service, on the test's clock: producers come and go, sessions of all kinds begin and
-//! end, are read, cloned and freed. The account of each session closes to the packet, and at the end of
-//! the day nothing is left.
+//! Simulates a day of a busy service, on the test's clock. Producers connect and disconnect.
+//! Sessions of all kinds begin and end, and are read, cloned and freed. The account of each session
+//! covers every packet. At the end of the day, no producer, session or timer is left.
 //!
-//! `TRACEZERO_DAYS=30` makes it a month.
+//! With the environment variable `TRACEZERO_DAYS=30`, the test simulates a month.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// The mean time between two operations.
 const STEP_MS: u64 = 10_000;
 const PRODUCERS_MAX: usize = 8;
-/// As many as a user may have.
+/// The number of sessions that a user may have at the same time.
 const SESSIONS_MAX: usize = 5;
 const TRIGGER: &str = "go";
 
@@ -28,17 +28,17 @@ const TRIGGER: &str = "go";
 struct Application {
     producer: TestProducer,
     writers: BTreeMap<BufferId, TraceWriter>,
-    /// The number of data sources that it offers.
+    /// The number of data sources that the producer offers.
     data_sources: usize,
 }
 
-/// A session, and what a test knows of it.
+/// A session, and the test's own counts of its packets.
 struct Recorded {
     session: TestSession,
     buffer: BufferId,
-    /// The number of packets that were written for it.
+    /// The number of packets that were written for the session.
     written: u64,
-    /// The number of packets that were read from it.
+    /// The number of packets that were read from the session.
     read: u64,
     file: Option<TraceFile>,
     is_clone: bool,
@@ -49,7 +49,7 @@ struct Day {
     random: Random,
     applications: Vec<Application>,
     sessions: Vec<Recorded>,
-    /// Names are not used twice.
+    /// The number of session names so far. The test uses it to make each name unique.
     named: u64,
     ended_sessions: u64,
     packets: u64,
@@ -96,7 +96,8 @@ impl Day {
         if self.applications.len() < PRODUCERS_MAX {
             let producer = self.world.producer("application");
             producer.register_with(descriptor(&mut self.random));
-            // Some never answer: the service does not wait for them.
+            // Some producers never answer a flush. The service waits for them only for a limited
+            // time.
             producer.ignore_flushes(self.random.below(8) == 0);
             self.applications.push(Application {
                 producer,
@@ -106,7 +107,8 @@ impl Day {
         }
     }
 
-    /// A producer goes, or is killed: in both cases, its chunks are as they are.
+    /// Disconnects a producer. Its writers either return their chunks before the connection ends,
+    /// or after it, as if the process had been killed.
     fn disconnect(&mut self) {
         if let Some(index) = self.random.index(self.applications.len()) {
             let Application {
@@ -136,7 +138,8 @@ impl Day {
         } = &mut self.applications[index];
         match self.random.below(2) {
             0 => {
-                // Nobody asks for what the data source still has.
+                // Drop the writers, so that they return their chunks. The service does not flush a
+                // data source that was unregistered.
                 writers.clear();
                 producer.endpoint.unregister_data_source("ds");
                 *data_sources = data_sources.saturating_sub(1);
@@ -251,7 +254,7 @@ impl Day {
         let clone = self
             .world
             .begin_clone(CloneSource::Id(source.session.id), 0);
-        // A flush that nobody answers takes 5 s.
+        // If a producer does not answer, the flush ends after 5 s.
         self.world.advance_ms(6000);
         let session = clone.finish().unwrap();
         let buffer = self.world.service.buffers(session.id)[0].id;
@@ -276,7 +279,7 @@ impl Day {
             0 => recorded.session.disable(),
             _ => service.flush_and_disable(recorded.session.id),
         }
-        // Those who do not answer have 5 s for the flush, and 5 s for the stop.
+        // If a producer does not answer, the flush ends after 5 s, and the stop after 5 s more.
         self.world.advance_ms(6000);
         self.world.advance_ms(6000);
         let is_over = !matches!(
@@ -307,7 +310,8 @@ impl Day {
         let read = sum(|account| account.read);
         let [buffered, in_flight] = [sum(|it| it.buffered), sum(|it| it.in_flight)];
         assert_eq!(begun, recorded.written, "{accounts:#?}");
-        // A session that waited for a trigger is not read.
+        // If packets are left in the buffer, the session waited for a trigger. Such a session is
+        // not read.
         if buffered == 0 {
             assert_eq!((read, in_flight), (recorded.read, 0), "{accounts:#?}");
         }
@@ -315,7 +319,7 @@ impl Day {
         self.lost += sum(SequenceAccount::lost);
     }
 
-    /// Ends everything.
+    /// Ends all sessions, disconnects all producers, and checks that nothing is left.
     fn close(&mut self) {
         while !self.sessions.is_empty() {
             self.end();
@@ -330,7 +334,7 @@ impl Day {
 fn descriptor(random: &mut Random) -> DataSourceDescriptor {
     DataSourceDescriptor {
         name: "ds".to_owned(),
-        // Some say that they will tell when they have stopped, and never do.
+        // Some data sources announce that they will report their stop, and never report it.
         notifies_stop: random.below(8) == 0,
         ..DataSourceDescriptor::default()
     }

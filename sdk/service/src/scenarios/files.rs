@@ -84,7 +84,7 @@ fn flush_before_rare_writes_can_be_disabled() {
         world.advance_ms(10_000);
         session.writes().unwrap();
         assert_eq!(file.read().texts(), written, "{mode:?}");
-        // The end of the session scrapes in any case.
+        // When the session ends, the service scrapes in both modes.
         session.disable();
         session.writes().unwrap();
         assert_eq!(file.read().texts(), ["not committed"], "{mode:?}");
@@ -116,8 +116,8 @@ fn file_ends_before_the_packet_that_reaches_its_limit() {
     assert_eq!(texts.len(), 9);
     assert_eq!(texts[8], "small 8");
     assert!((trace.bytes.len() as u64) < LIMIT_BYTES);
-    // Service packets before the others: clocks, marker, configuration, uuid, begin, provenance,
-    // system, events. And one at the end.
+    // The service writes nine packets before the data: clocks, marker, configuration, uuid, begin,
+    // provenance, system, events. It writes one more packet at the end.
     assert_eq!(trace.packets().len(), 9 + 10);
     let counts = world.service.read_counts(session.id);
     assert_eq!((counts.packets, counts.data_packets), (9, 9));
@@ -169,7 +169,8 @@ fn clone_of_a_file_holds_everything_so_far() {
         write(&mut writer, "two");
         let source = CloneSource::Id(session.id);
         let pending = world.begin_clone_into(source, 0, None, Some(clone_file.output()));
-        // The clone takes the buffers when the file is written next.
+        // The clone is pending until the next write into the file. Only then, the service clones
+        // the buffers.
         assert!(!pending.is_done());
         session.writes().unwrap();
         write(&mut writer, "three");
@@ -241,8 +242,8 @@ fn sequences_keep_their_numbers_in_a_clone_of_a_file() {
     }
     world.advance_ms(100);
     session.writes().unwrap();
-    // This packet began before the clone was asked for. It becomes complete only in the cloned
-    // buffers.
+    // The packet "after" is not yet in the file when the service clones it, but only in the cloned
+    // buffers. It must have the same sequence id as the packet of its writer in the file.
     let source = CloneSource::Id(session.id);
     let pending = world.begin_clone_into(source, 0, None, Some(clone_file.output()));
     write(&mut writers[1], "after");
@@ -277,7 +278,7 @@ fn a_file_is_cloned_into_a_file_and_only_while_it_is_written() {
     let waiting = world.begin_clone_into(source(), 0, None, Some(waiting_file.output()));
     session.disable();
     session.writes().unwrap();
-    // The end of the session wrote once more, which completed the clone.
+    // The last write into the file, at the end of the session, has completed the clone.
     waiting.finish().unwrap().writes_once().unwrap();
     assert!(waiting_file.read().events().contains(&"buffer_cloned"));
     assert_eq!(
@@ -339,7 +340,8 @@ fn busy_buffer_does_not_starve_the_next_one() {
         .add_data_source(DataSourceConfig::new("busy"))
         .add_data_source(DataSourceConfig::new("quiet").target_index(1))
         .write_into_file();
-    // A pipe takes no more than is read from it, so the test decides how far writing gets.
+    // A full pipe blocks the service until the test reads from the pipe. So the test decides how
+    // much the service can write.
     let (mut pipe, end) = std::io::pipe().unwrap();
     let session = world.file_session(
         config,
@@ -389,8 +391,8 @@ fn statistics_do_not_wait_for_a_disk() {
     let (answer, answered) = mpsc::channel();
     thread::spawn(move || {
         wait_until(|| service.read_counts(id).packets > 0);
-        // The thread `writing` has read packets. So it is about to write them, or waits because the
-        // pipe is full. These two calls must not wait for it.
+        // The thread `writing` has read packets. So this thread is about to write them, or waits
+        // because the pipe is full. The next two calls must not wait for it.
         answer.send(service.stats(id).is_some()).unwrap();
         answer.send(service.file_size(id).0 == 0).unwrap();
     });

@@ -1,4 +1,4 @@
-//! Commits chunks: checks them, finds out whether they came before, and stores them.
+//! Commits chunks: checks them, finds earlier copies of them, and stores them.
 //!
 //! Refused chunks and malformed fragments are not stored and only change counters. `tests.rs` has
 //! tests for chunks and patches that are refused.
@@ -51,7 +51,7 @@ impl<'a> CheckedChunk<'a> {
     }
 }
 
-/// A chunk that is not stored. Its payload may be longer than a stored one.
+/// A chunk that is not stored. Its payload may be longer than the payload of a stored chunk can be.
 #[derive(Clone, Copy)]
 struct RefusedChunk<'a> {
     id: ChunkId,
@@ -67,7 +67,7 @@ struct RefusedChunk<'a> {
 enum Refusal {
     /// The buffer has no room for it.
     Discarded,
-    /// Its place in the sequence was already read or evicted.
+    /// Reading or eviction has already passed its place in the sequence.
     Late,
 }
 
@@ -284,7 +284,8 @@ impl TraceBuffer {
             // before a read has handled them.
             self.reach_front(chunk.sequence, front);
             self.release(chunk.sequence, present);
-            // The file has the chunk only once.
+            // Mark the old slot as released in the crash file, so that a recovery does not find the
+            // chunk twice.
             self.ring.write_state(present);
             return Admission::Store {
                 consumed_bytes: slot.payload_bytes,

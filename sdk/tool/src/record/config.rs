@@ -11,14 +11,14 @@ use tracezero_core::protos::owned::{DataSourceConfig, TraceConfig, TrackEventCon
 use super::Args;
 use crate::error::ToolError;
 
-/// The data source of the macros, and of the events of Perfetto's SDK.
+/// The data source that records the events of the macros, and of Perfetto's SDK.
 const TRACK_EVENT: &str = "track_event";
 
-/// How often the daemon writes what has come into the file. So a recording that is killed lacks at
-/// most so much.
+/// The period at which the daemon writes buffered packets into the file, if the configuration has
+/// none. A recording that is killed lacks the packets of about one period.
 const WRITE_PERIOD_MS: u32 = 500;
 
-/// Returns the configuration: that of a file, or one that records everything.
+/// Returns the encoded configuration: from the file of `--config`, or from the other options.
 pub(super) fn config(args: &Args) -> Result<Vec<u8>, ToolError> {
     let mut config = match &args.config {
         Some(path) => of_file(path)?,
@@ -26,7 +26,8 @@ pub(super) fn config(args: &Args) -> Result<Vec<u8>, ToolError> {
     };
     config.write_into_file = Some(true);
     config.file_write_period_ms.get_or_insert(WRITE_PERIOD_MS);
-    // `status` lists it, and `snapshot` takes it.
+    // A session without a name gets the key as its name. `status` lists names, and `snapshot`
+    // accepts them.
     if let Some(key) = &args.detach {
         config
             .unique_session_name

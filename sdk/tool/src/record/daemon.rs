@@ -1,4 +1,4 @@
-//! A daemon of this process, for one program and those that it starts.
+//! A daemon inside this process, for one program and the programs that it starts.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -12,14 +12,15 @@ use std::{env, process};
 use tracezero_consumer::Address;
 use tracezero_host::{Daemon, DaemonError, DaemonOptions, Log, Stopper};
 
-/// The begin of the names of folders. The process id follows.
+/// The prefix of the names of the daemons' folders. The process id follows.
 const NAME: &str = "tracezero-record-";
 
-/// The maximum size of the path that the folder is in, in bytes. The path of a socket has at most 108.
+/// The maximum length of the path in which the daemon's folder is created, in bytes. The path of a
+/// socket in that folder may have at most 108.
 const PARENT_MAX_BYTES: usize = 60;
 
-/// How long programs wait for a disk that takes nothing. They wait as long as needed for one that takes
-/// something: who records a program would rather have a whole trace.
+/// How long programs wait while the disk accepts no bytes. If the disk accepts bytes slowly,
+/// programs wait as long as necessary, because users of this command prefer a complete trace.
 const STUCK_FILE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A daemon on a thread of this process, with sockets in a folder of its own.
@@ -31,10 +32,11 @@ pub(super) struct PrivateDaemon {
 }
 
 impl PrivateDaemon {
-    /// Starts a daemon. With `records_all`, its sessions record all data sources.
+    /// Starts a daemon. With `records_all`, its sessions also record data sources that their
+    /// configurations do not list.
     pub(super) fn start(records_all: bool) -> Result<Self, DaemonError> {
         let folder = new_folder()?;
-        // What it says of the session comes to the consumer, too.
+        // Discards the log: the consumer also learns what the log says about its session.
         let mut options = DaemonOptions::new(Log::new(|_| ()));
         options.producer_addresses = vec![Address::Path(producers(&folder))];
         options.consumer_addresses = vec![Address::Path(consumers(&folder))];
@@ -82,7 +84,7 @@ impl Drop for PrivateDaemon {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // The sockets are gone already.
+        // The daemon's thread has already removed its sockets.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -98,7 +100,7 @@ fn new_folder() -> io::Result<PathBuf> {
     loop {
         let folder = parent.join(format!("{NAME}{}-{number}", process::id()));
         match DirBuilder::new().mode(0o700).create(&folder) {
-            // It may be a file or a folder of another user.
+            // The existing file or folder may belong to another user, so tries the next name.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {
                 number += 1;
             }
@@ -107,7 +109,7 @@ fn new_folder() -> io::Result<PathBuf> {
     }
 }
 
-/// Removes the folders of commands that were killed. Those of other users stay.
+/// Removes the folders that killed commands have left, as far as this user may remove them.
 fn remove_left(parent: &Path) {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     for entry in entries {

@@ -8,10 +8,10 @@ use tracezero_core::protos::TraceStatsDecoder;
 
 use crate::units::{bytes, duration, plural};
 
-/// How often the line changes.
+/// The period at which the line changes.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The line. There is none if the standard error is no terminal.
+/// The line. It is never shown if the standard error is no terminal, or with `--quiet`.
 #[derive(Debug)]
 pub(super) struct LiveLine {
     started: Instant,
@@ -33,7 +33,7 @@ impl LiveLine {
             return;
         }
         self.next = Some(now + PERIOD);
-        // If the daemon is busy, or the session has ended, the line stays.
+        // If the daemon is busy, or the session has ended, the line stays as it is.
         if let Some(figures) = session.stats().ok().and_then(|stats| figures(&stats)) {
             let time = duration(self.started.elapsed().as_nanos() as u64);
             show(&format!(
@@ -52,7 +52,7 @@ impl LiveLine {
 
 fn show(text: &str) {
     let mut stderr = io::stderr();
-    // The recording does not depend on the terminal.
+    // Ignores errors: the recording goes on even if the terminal is gone.
     let _ = stderr.write_all(text.as_bytes());
     let _ = stderr.flush();
 }

@@ -30,10 +30,10 @@ use crate::units::{plural, processes};
 /// How often the command looks whether the program or the session has ended.
 const TICK: Duration = Duration::from_millis(20);
 
-/// How often the command looks which processes there are.
+/// The period at which the command looks for new processes and producers.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
-/// After so long without a producer, the command says what may be missing.
+/// The time without a producer after which the command prints what may be missing.
 const NO_PRODUCER_AFTER: Duration = Duration::from_secs(2);
 
 /// The limit of the size of a buffer, in KiB.
@@ -45,12 +45,12 @@ const FAILED: u8 = 2;
 /// The exit status if nothing was recorded.
 const NOTHING_RECORDED: u8 = 3;
 
-/// The exit status if the program cannot be started, as of a shell: it does not exist, or it is no
-/// executable.
+/// The exit statuses if the program does not exist, and if it cannot be executed. They are those of
+/// a shell.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// The maximum number of silent processes that are listed.
+/// The maximum number of forked processes without packets that are listed.
 const LISTED_FORKS_MAX: usize = 10;
 
 /// Records a program and everything that it starts, or the machine
@@ -151,7 +151,7 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
     Ok(Outcome::Status(NOTHING_RECORDED))
 }
 
-/// Takes over a session until a signal or its end.
+/// Takes over a session. Returns after a signal, or when the session has ended.
 fn attach(
     args: &Args,
     attached: Result<DaemonSession, ConsumerError>,
@@ -191,7 +191,7 @@ fn wait_for_signal(
     session.stop().map_err(ToolError::Consumer)
 }
 
-/// Records a program by a daemon of this process.
+/// Records a program through a daemon inside this process.
 fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
     let daemon = PrivateDaemon::start(args.config.is_none()).map_err(ToolError::Daemon)?;
     let consumer = Consumer::connect_to(&daemon.consumer_address()).map_err(ToolError::Consumer)?;
@@ -236,7 +236,7 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
     Ok(Outcome::Status(status))
 }
 
-/// What was seen of a program that is being recorded.
+/// The observations of a program that is being recorded.
 #[derive(Debug)]
 struct Watch {
     state: State,
@@ -294,7 +294,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Names forked processes that have recorded nothing.
+    /// Prints the forked processes that have recorded nothing.
     fn print_silent(&self, contents: &Contents) {
         let producers = &self.producers.seen;
         let has_recorded = |pid| contents.has_process(pid) || producers.contains_key(&pid);
@@ -315,11 +315,11 @@ impl Watch {
     }
 }
 
-/// What to do if a program does not record.
+/// The advice if a program does not record.
 const NO_PRODUCER_REMEDY: &str = "a program records once it has reached a trace point, if it is built with \
     tracezero's feature `system` or with Perfetto's SDK";
 
-/// Says why nothing was recorded.
+/// Returns the message that says why nothing was recorded.
 fn nothing_recorded(producers: &Producers) -> String {
     match producers.count() {
         0 => format!("nothing was recorded: {NO_PRODUCER_REMEDY}"),
@@ -330,7 +330,8 @@ fn nothing_recorded(producers: &Producers) -> String {
     }
 }
 
-/// A file that becomes the trace file when the recording has begun. Until then, a file of that name stays.
+/// A new file that becomes the trace file when `keep` is called. Until then, an existing trace file
+/// stays. Without `keep`, the new file is removed.
 #[derive(Debug)]
 struct NewFile<'a> {
     file: PathBuf,
@@ -354,7 +355,7 @@ impl<'a> NewFile<'a> {
         let mut name = output.file_name().unwrap_or_default().to_owned();
         name.push(format!(".new-{}", process::id()));
         let file = output.with_file_name(name);
-        // The daemon reads it when the session is cloned.
+        // The file is also readable, because the daemon reads the file when the session is cloned.
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(true);
         let opened = options.open(&file).map_err(|source| ToolError::Write {
@@ -364,7 +365,7 @@ impl<'a> NewFile<'a> {
         Ok((Self { file, output }, opened))
     }
 
-    /// Replaces the trace file.
+    /// Renames the new file to the trace file, which it replaces.
     fn keep(self) -> Result<(), ToolError> {
         fs::rename(&self.file, self.output).map_err(|source| ToolError::Write {
             path: self.output.to_owned(),
@@ -375,7 +376,7 @@ impl<'a> NewFile<'a> {
 
 impl Drop for NewFile<'_> {
     fn drop(&mut self) {
-        // It is not there any more if it was kept.
+        // After `keep`, there is no file with this name.
         let _ = fs::remove_file(&self.file);
     }
 }
@@ -388,7 +389,7 @@ fn start(args: &Args, consumer: Consumer) -> Result<(DaemonSession, NewFile<'_>)
     Ok((session.map_err(ToolError::Consumer)?, new_file))
 }
 
-/// Says why the program does not start, with the exit status of a shell.
+/// Prints why the program does not start. Returns the exit status that a shell would return.
 fn cannot_start(args: &Args, error: &io::Error) -> Outcome {
     let program = args.program[0].display();
     print_lines(&[format!("error: {program} cannot be started: {error}")]);
@@ -398,15 +399,15 @@ fn cannot_start(args: &Args, error: &io::Error) -> Outcome {
     })
 }
 
-/// The producers that were connected at some time.
+/// The producers that were found connected at some time.
 #[derive(Debug, Default)]
 struct Producers {
-    /// Names by process id.
+    /// The names of producers, by process id.
     seen: BTreeMap<u32, String>,
 }
 
 impl Producers {
-    /// Looks which producers are connected. Does nothing if the daemon is too busy to say.
+    /// Notes which producers are connected now. Does nothing if the daemon does not answer.
     fn look(&mut self, session: &mut DaemonSession) {
         let state: Result<_, ConsumerError> = session.daemon_state();
         for producer in state.into_iter().flat_map(|state| state.producers) {

@@ -7,20 +7,21 @@ use std::path::PathBuf;
 /// The maximum number of processes that are remembered.
 const PROCESSES_MAX: usize = 10_000;
 
-/// A process that was seen.
+/// A process that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) parent: u32,
-    /// The name of its main thread, which is at first that of its executable.
+    /// The name of the process's main thread. Unless the process sets another, it is the name of
+    /// the executable.
     pub(super) name: String,
-    /// `None` if it belongs to another user, or was about to end.
+    /// The path of the executable. `None` if the process belongs to another user, or was about to
+    /// end.
     executable: Option<PathBuf>,
-    /// In how many looks it had this executable.
+    /// The number of calls of `look` that found the process with this executable.
     looks: u32,
 }
 
-/// The processes that a program has started, and those that they have started, as far as looks from
-/// time to time have found them.
+/// The process of a program and its descendants, as far as calls of `look` have found them.
 #[derive(Debug)]
 pub(super) struct Processes {
     root: u32,
@@ -28,13 +29,13 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Begins with a program.
+    /// Creates the list for the program with process id `root`.
     pub(super) fn of(root: u32) -> Self {
         let seen = BTreeMap::new();
         Self { root, seen }
     }
 
-    /// Looks which processes there are.
+    /// Finds the processes that exist now, and remembers them.
     pub(super) fn look(&mut self) {
         let mut to_visit = vec![(self.root, 0)];
         while let Some((pid, parent)) = to_visit.pop() {
@@ -53,7 +54,7 @@ impl Processes {
         let is_full = self.seen.len() >= PROCESSES_MAX;
         match self.seen.get_mut(&pid) {
             Some(known) if known.executable == executable => known.looks += 1,
-            // It is about to end.
+            // The process is about to end. Keeps the executable that was found before.
             Some(_) if executable.is_none() => {}
             None if is_full => {}
             _ => {
@@ -69,8 +70,9 @@ impl Processes {
         }
     }
 
-    /// Returns the processes that are forks of a process that has recorded, and have recorded nothing.
-    /// One that was seen once may have executed another program since.
+    /// Returns the processes that have recorded nothing, although their parents have recorded and
+    /// run the same executable. Leaves out processes that only one call of `look` has found: they
+    /// may have executed another program since.
     pub(super) fn silent_forks(
         &self,
         has_recorded: impl Fn(u32) -> bool,

@@ -18,11 +18,12 @@ const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// The number of signals that have asked this command to end.
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
-/// The last of them.
+/// The number of the last of these signals.
 static LAST_SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn note(signal: c_int) {
-    // Relaxed, here and in `Signals`: the count and the signal are looked at again and again.
+    // Relaxed, here and in `Signals`: both values are polled, so a new value is seen in a later
+    // poll at the latest.
     LAST_SIGNAL.store(signal, Ordering::Relaxed);
     SIGNALS.fetch_add(1, Ordering::Relaxed);
 }
@@ -32,7 +33,7 @@ extern "C" fn note(signal: c_int) {
 pub(super) struct Signals(());
 
 impl Signals {
-    /// From now on, signals are noted and do not end this process.
+    /// Installs signal handlers: from now on, signals are counted, and do not end this process.
     pub(super) fn note() -> Self {
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             process_hooks::handle_default_signal(signal, note);
@@ -54,27 +55,28 @@ impl Signals {
     }
 }
 
-/// A program that runs.
+/// A program that is running.
 #[derive(Debug)]
 pub(super) struct Program {
     child: Child,
     /// The number of signals that were passed on.
     passed_on: u32,
-    /// When the first signal has come.
+    /// The time at which the first signal was passed on.
     asked_to_end: Option<Instant>,
 }
 
-/// Whether the program goes on.
+/// The state of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Runs,
     Ended(ExitStatus),
-    /// It goes on although it was asked to end.
+    /// The program still runs, although a signal has asked it to end. The command does not wait any
+    /// more.
     IsLeft,
 }
 
 impl Program {
-    /// Starts a program that records for a daemon, and so do all programs that it starts.
+    /// Starts a program. The program, and all programs that it starts, record for `daemon`.
     pub(super) fn start(command: &[OsString], daemon: &PrivateDaemon) -> io::Result<Self> {
         let (program, args) = command.split_first().expect("clap asks for one");
         let child = Command::new(program)
@@ -92,7 +94,7 @@ impl Program {
         self.child.id()
     }
 
-    /// Passes signals on, and returns whether the program goes on.
+    /// Passes new signals on to the program. Returns the state of the program.
     pub(super) fn look(&mut self, signals: &Signals) -> Result<State, ToolError> {
         let ended = self.child.try_wait();
         if let Some(status) = ended.map_err(|source| ToolError::Program { source })? {
@@ -107,7 +109,7 @@ impl Program {
         let is_late = self
             .asked_to_end
             .is_some_and(|asked| asked.elapsed() >= END_LIMIT);
-        // Who asks twice does not want to wait.
+        // A user who sends a second signal does not want to wait.
         Ok(match is_late || self.passed_on > 1 {
             true => State::IsLeft,
             false => State::Runs,
@@ -115,16 +117,16 @@ impl Program {
     }
 
     fn pass_on(&self, signal: Option<Signal>) {
-        // A terminal sends it to the program as well.
+        // A terminal sends SIGINT to the program as well as to this command.
         let is_from_terminal = signal == Some(Signal::INT) && io::stdin().is_terminal();
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let (false, Some(signal), Some(pid)) = (is_from_terminal, signal, pid) {
-            // It may have ended meanwhile.
+            // Fails if the program has ended meanwhile.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// Waits for the end of the program, which is not recorded any more.
+    /// Waits until the program has ended or is left running. Its recording has ended before.
     pub(super) fn wait(mut self, signals: &Signals) -> Result<State, ToolError> {
         loop {
             match self.look(signals)? {

@@ -18,7 +18,7 @@ const SEQUENCE_ACCOUNTS: u32 = 1990;
 /// The maximum number of threads with losses that are listed.
 const LISTED_THREADS_MAX: usize = 20;
 
-/// What a recording has.
+/// The contents of a recording.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     bytes: u64,
@@ -31,13 +31,14 @@ pub(super) struct Contents {
 /// The packets of a writer, which are those of a thread or of a data source.
 #[derive(Debug, Default)]
 struct Sequence {
-    /// The process; `None` for packets of the daemon itself.
+    /// The process id; `None` for packets of the daemon itself.
     pid: Option<i32>,
-    /// Those that readers can decode.
+    /// The number of events that readers can decode.
     events: u64,
-    /// Those that need definitions which are lost.
+    /// The number of events that readers cannot decode, because definitions are lost.
     unreadable: u64,
-    /// True if the definitions that packets build on are in the trace.
+    /// True if the sequence has cleared its incremental state, and has lost no packet since.
+    /// Readers then have all definitions that packets need.
     has_state: bool,
 }
 
@@ -63,7 +64,7 @@ impl Contents {
         let id = decoder.trusted_packet_sequence_id()?.unwrap_or_default();
         let sequence = self.sequences.entry(id).or_default();
         sequence.add_event(&decoder)?;
-        // Some packets of each sequence have it.
+        // Only some packets of each sequence contain the process id.
         if let Some(pid) = decoder.trusted_pid()?.filter(|pid| *pid > 0) {
             sequence.pid = Some(pid);
         }
@@ -86,13 +87,13 @@ impl Contents {
         Ok(())
     }
 
-    /// Returns true if a process has recorded.
+    /// Returns true if the trace has packets of a process.
     pub(super) fn has_process(&self, pid: u32) -> bool {
         let pid = i32::try_from(pid).ok();
         pid.is_some() && self.sequences.values().any(|sequence| sequence.pid == pid)
     }
 
-    /// Returns true if any process has recorded.
+    /// Returns true if the trace has packets of any process.
     pub(super) fn has_processes(&self) -> bool {
         self.sequences
             .values()
@@ -108,7 +109,7 @@ impl Contents {
 
     /// Returns the lines of the report.
     pub(super) fn lines(&self, path: &Path) -> Vec<String> {
-        // Events and sequences of each process.
+        // The numbers of events and of sequences of each process.
         let mut processes: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
         for sequence in self.sequences.values() {
             if let Some(pid) = sequence.pid {

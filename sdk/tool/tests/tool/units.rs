@@ -1,4 +1,4 @@
-//! The units of the service manager. `ci/tool.sh` lets the service manager check them, too.
+//! Tests the units of the service manager. `ci/tool.sh` also lets the service manager check them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -84,7 +84,7 @@ fn the_daemon_of_the_machine_has_no_rights_and_limits() {
         ("MemoryMax", "75%"),
         ("LimitNOFILE", "8320"),
     ]);
-    // The kernel would name another user in place of each peer's.
+    // With `PrivateUsers`, the kernel would report another user than each peer's own.
     assert!(!unit.0.contains_key("PrivateUsers"));
 }
 
@@ -93,7 +93,7 @@ fn the_command_of_the_machines_unit_starts_the_daemon() {
     let unit = Unit::read("tracezero-daemon.service");
     let (program, args) = unit.command_line();
     assert_eq!(program, "/usr/local/bin/tracezero");
-    // This machine need not have the group.
+    // The group `tracezero` may not exist on this machine.
     let own = rustix::process::getegid().as_raw();
     let own = format!(":666:{own}:660");
     let args: Vec<String> = args

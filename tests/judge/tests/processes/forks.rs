@@ -103,7 +103,7 @@ fn a_packet_that_is_open_at_the_fork_is_the_parents() {
     let session = InMemorySession::start().unwrap();
     let mut child = None;
     let mut is_child = false;
-    // Longer than several chunks, so that the child fills the chunk that it inherited.
+    // The text is longer than several chunks, so that the child fills the chunk that it inherited.
     let long = "long ".repeat(4_000);
     Packets::trace(|cx| {
         cx.packet(|packet| {

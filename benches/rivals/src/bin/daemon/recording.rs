@@ -39,7 +39,7 @@ impl Plan {
             Policy::Default => String::new(),
             _ => format!("producers {{ shm_size_kb: {MEMORY_KIB} page_size_kb: 4 }}"),
         };
-        // A size for which nothing is overwritten.
+        // The buffer is so large that nothing is overwritten.
         format!(
             r#"
             buffers {{ size_kb: 1048576 }}

@@ -114,7 +114,7 @@ fn row_in(folder: &Path, sdk: Sdk, threads: usize, seconds: u64) -> Result<Strin
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
-        // An SDK that keeps events in memory may run out of it: that is a result, too.
+        // An SDK that keeps events in memory may run out of memory. That is a result, too.
         return Ok(format!(
             "| {} | {threads} | {} | | | | | | |",
             sdk.name(),
