@@ -8,6 +8,10 @@ use tracezero_core::protos::TraceStatsDecoder;
 use tracezero_core::protos::sequences::{SequenceAccounts, SequenceAccountsDecoder};
 use tracezero_reader::Loss;
 
+/// The field of a packet that holds the accounts of sequences: counts of written and lost packets.
+/// Only this SDK writes the field.
+pub(crate) const SEQUENCE_ACCOUNTS: u32 = 1990;
+
 /// The fields of an account that count lost packets, with a name for the kind of loss.
 const LOST: [(u32, &str); 9] = [
     (9, "dropped"),

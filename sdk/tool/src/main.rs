@@ -11,8 +11,8 @@ mod daemon; // serves other processes
 mod error; // errors that end a command
 mod flamegraph; // draws where time goes
 mod input; // reads a file or the standard input
-mod losses; // losses of sequences and buffers
 mod inspect; // prints what a process is in the middle of
+mod losses; // losses of sequences and buffers
 mod merge; // merges traces
 mod outline; // prints what happened, without times and ids
 mod output; // writes the standard output and files

@@ -8,12 +8,9 @@ use tracezero_core::protos::trace_packet::SequenceFlags;
 use tracezero_core::protos::{TracePacket, TracePacketDecoder};
 
 use crate::error::ToolError;
-use crate::losses::{Losses, SequenceLosses};
+use crate::losses::{Losses, SEQUENCE_ACCOUNTS, SequenceLosses};
 use crate::packets::Packets;
 use crate::units::{self, bytes, plural};
-
-/// The field of a packet that holds the accounts of sequences.
-const SEQUENCE_ACCOUNTS: u32 = 1990;
 
 /// The maximum number of threads with losses that are listed.
 const LISTED_THREADS_MAX: usize = 20;
@@ -63,7 +60,7 @@ impl Contents {
         let decoder = TracePacketDecoder::new(packet);
         let id = decoder.trusted_packet_sequence_id()?.unwrap_or_default();
         let sequence = self.sequences.entry(id).or_default();
-        sequence.add_event(&decoder)?;
+        let is_event = sequence.add_event(&decoder)?;
         // Only some packets of each sequence contain the process id.
         if let Some(pid) = decoder.trusted_pid()?.filter(|pid| *pid > 0) {
             sequence.pid = Some(pid);
@@ -73,6 +70,10 @@ impl Contents {
             && let (Some(pid), Some(name)) = (process.pid()?, process.process_name()?)
         {
             self.names.insert(pid, name.to_owned());
+        }
+        // Most packets are events, which have none of the fields below.
+        if is_event {
+            return Ok(());
         }
         for field in Decoder::new(packet).fields() {
             let field = field?;
@@ -184,8 +185,8 @@ impl Contents {
 }
 
 impl Sequence {
-    /// Counts the event of a packet, if it has one.
-    fn add_event(&mut self, packet: &TracePacketDecoder<'_>) -> Result<(), DecodeError> {
+    /// Counts the event of a packet. Returns false if it has none.
+    fn add_event(&mut self, packet: &TracePacketDecoder<'_>) -> Result<bool, DecodeError> {
         let flags = packet.sequence_flags()?.unwrap_or_default();
         let has_flag = |flag: SequenceFlags| flags & flag.0.cast_unsigned() != 0;
         if packet.previous_packet_dropped()?.unwrap_or_default() != 0 {
@@ -194,14 +195,15 @@ impl Sequence {
         if has_flag(SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED) {
             self.has_state = true;
         }
-        if packet.track_event()?.is_some() {
+        let is_event = packet.track_event()?.is_some();
+        if is_event {
             let needs_state = has_flag(SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE);
             match needs_state && !self.has_state {
                 true => self.unreadable += 1,
                 false => self.events += 1,
             }
         }
-        Ok(())
+        Ok(is_event)
     }
 }
 
@@ -209,7 +211,7 @@ impl Sequence {
 fn remedy(cause: &str) -> Option<&'static str> {
     match cause {
         "dropped" => Some(
-            "  dropped: a thread has found its shared memory full for a second. Record fewer categories \
+            "  dropped: a thread has found its shared memory full for too long. Record fewer categories \
              with --categories, or give the program more with SystemBuilder::shared_memory_hint",
         ),
         "overwritten" | "discarded" => Some(

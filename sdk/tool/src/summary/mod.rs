@@ -23,15 +23,12 @@ use self::spans::{ByName, Durations};
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
-use crate::losses::Losses;
+use crate::losses::{Losses, SEQUENCE_ACCOUNTS};
 use crate::output::stdout;
 use crate::packets::DamageLog;
 use crate::schema::Schema;
 use crate::tracks::{SpanPlace, TrackPaths};
 
-/// The field of a packet that holds the accounts of sequences: counts of written and lost packets.
-/// Only this SDK writes the field.
-const SEQUENCE_ACCOUNTS: u32 = 1990;
 /// The maximum number of different reasons for skipped packets. Packets with further ones are
 /// counted together.
 const MAX_SKIP_REASONS: usize = 50;
