@@ -212,7 +212,15 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
     if let Err(error) = &ended {
         print_lines(&[format!("error: the recording has failed: {error}")]);
     }
-    let contents = Contents::of(&args.output)?;
+    // The program may still run: whatever fails here, the command waits for it.
+    let contents = match Contents::of(&args.output) {
+        Ok(contents) => contents,
+        Err(error) => {
+            print_lines(&[format!("error: there is no report: {error}")]);
+            ended = Err(error);
+            Contents::default()
+        }
+    };
     print_lines(&contents.lines(&args.output));
     watch.print_silent(&contents);
     if watch.state == State::Runs {
