@@ -46,7 +46,7 @@ pub struct Consumer {
     pub(crate) port: Port,
 }
 
-/// What a daemon can do.
+/// The capabilities of a daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
@@ -72,7 +72,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`ConsumerError::Connect`], and those of a failing connection.
+    /// [`ConsumerError::Connect`], or if the [connection fails](ConsumerError#a-connection-that-fails).
     pub fn connect_to(address: &Address) -> Result<Self, ConsumerError> {
         Ok(Self {
             port: Port::connect(address, SERVICE)?,
@@ -83,7 +83,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// Those of a failing connection.
+    /// If the [connection fails](ConsumerError#a-connection-that-fails).
     pub fn daemon_state(&mut self) -> Result<DaemonState, ConsumerError> {
         daemon_state(&mut self.port)
     }
@@ -92,7 +92,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// Those of a failing connection.
+    /// If the [connection fails](ConsumerError#a-connection-that-fails).
     pub fn capabilities(&mut self) -> Result<Capabilities, ConsumerError> {
         let request = Request::QueryCapabilities;
         let reply = self.port.call(&request)?;

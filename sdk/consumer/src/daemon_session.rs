@@ -128,7 +128,7 @@ impl DaemonSession {
     ///
     /// # Errors
     ///
-    /// Those of a failing connection.
+    /// If the [connection fails](ConsumerError#a-connection-that-fails).
     pub fn start_tracing(&mut self) -> Result<(), ConsumerError> {
         self.port.call(&Request::StartTracing).map(drop)
     }
@@ -209,7 +209,7 @@ impl DaemonSession {
     ///
     /// # Errors
     ///
-    /// Those of a failing connection.
+    /// If the [connection fails](ConsumerError#a-connection-that-fails).
     pub fn flush(&mut self, timeout: Duration) -> Result<bool, ConsumerError> {
         // With 0, the daemon would choose the timeout.
         let timeout_ms = u32::try_from(timeout.as_millis())
@@ -228,7 +228,7 @@ impl DaemonSession {
     ///
     /// # Errors
     ///
-    /// Those of a failing connection.
+    /// If the [connection fails](ConsumerError#a-connection-that-fails).
     pub fn change_config(&mut self, config: &[u8]) -> Result<(), ConsumerError> {
         self.port
             .call(&Request::ChangeTraceConfig { config })
@@ -239,7 +239,7 @@ impl DaemonSession {
     ///
     /// # Errors
     ///
-    /// Those of a failing connection.
+    /// If the [connection fails](ConsumerError#a-connection-that-fails).
     pub fn stats(&mut self) -> Result<Vec<u8>, ConsumerError> {
         let reply = self.port.call(&Request::GetTraceStats)?;
         let stats = decode_trace_stats(&reply)
@@ -251,7 +251,7 @@ impl DaemonSession {
     ///
     /// # Errors
     ///
-    /// Those of a failing connection.
+    /// If the [connection fails](ConsumerError#a-connection-that-fails).
     pub fn daemon_state(&mut self) -> Result<DaemonState, ConsumerError> {
         daemon_state(&mut self.port)
     }
@@ -364,7 +364,7 @@ impl DaemonSession {
     ///
     /// # Errors
     ///
-    /// Those of a failing connection.
+    /// If the [connection fails](ConsumerError#a-connection-that-fails).
     pub fn free(mut self) -> Result<Consumer, ConsumerError> {
         self.port.call(&Request::FreeBuffers)?;
         for asked in [self.end, self.observation].into_iter().flatten() {

@@ -11,6 +11,12 @@ use tracezero_ipc::address::{
 use tracezero_ipc::frame::FrameTooLong;
 
 /// The reason why a call of a consumer has failed.
+///
+/// # A connection that fails
+///
+/// Each call may also return [`NoSuchMethod`](Self::NoSuchMethod), [`Failed`](Self::Failed),
+/// [`NoAnswer`](Self::NoAnswer), [`TooLong`](Self::TooLong), [`Closed`](Self::Closed), [`Io`](Self::Io)
+/// and [`Protocol`](Self::Protocol).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConsumerError {

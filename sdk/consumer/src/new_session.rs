@@ -25,7 +25,8 @@ pub enum SessionToClone<'a> {
 impl Consumer {
     /// Starts a session. `config` is an encoded message `perfetto.protos.TraceConfig`.
     ///
-    /// The daemon keeps the trace in its buffers, until [`read`](DaemonSession::read) reads it.
+    /// The session records the data sources that the configuration lists, and no others: an encoded
+    /// configuration does not say `record_all`. The daemon keeps the trace in its buffers, until [`read`](DaemonSession::read) reads it.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ use crate::port::{ANSWER_LIMIT, Port};
 ///
 /// # Errors
 ///
-/// [`ConsumerError::Connect`], and those of a failing connection.
+/// [`ConsumerError::Connect`], or if the [connection fails](ConsumerError#a-connection-that-fails).
 pub fn activate_triggers(
     address: &Address,
     producer_name: &str,

@@ -191,7 +191,8 @@ impl TraceConfig {
     ///
     /// The message has no fields for [`record_all`](Self::record_all),
     /// [`wait_limit`](Self::wait_limit), [`BufferConfig::grow_to`] and
-    /// [`DataSourceConfig::stall_limit`], so these are left out.
+    /// [`DataSourceConfig::stall_limit`], so these are left out. A daemon that gets the message records
+    /// only the data sources that it lists.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         self.message.encode_to_vec()
