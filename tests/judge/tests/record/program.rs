@@ -41,9 +41,9 @@ pub fn command(role: &str) -> Command {
     command
 }
 
-/// The program.
+/// The program. It is no test: `command` starts it as a process of its own.
 #[test]
-#[ignore = "started by other tests"]
+#[ignore = "a process of its own, which another test starts"]
 fn runs() {
     match &*env::var(ROLE).unwrap_or_default() {
         "" => {}

@@ -13,7 +13,7 @@ use crate::restarts::ticks;
 use crate::running::Program;
 
 /// A machine with a program that records all the time.
-fn with_ticks() -> Option<(Machine, Program)> {
+pub fn with_ticks() -> Option<(Machine, Program)> {
     let machine = Machine::start()?;
     let mut program = machine.program(TICKS);
     program.wait_for("connected");

@@ -8,10 +8,9 @@ use std::time::Duration;
 use judge::{Value, Verdict};
 use tracezero::{Consumer, ConsumerError, DaemonSession, SessionToClone, TraceConfig};
 
+use crate::commands::with_ticks;
 use crate::machine::{Machine, PATIENCE, judged, tool};
-use crate::programs::TICKS;
 use crate::recordings::EVERYTHING;
-use crate::running::Program;
 
 /// How long two sessions record the same program. It ticks every millisecond.
 const TOGETHER: Duration = Duration::from_millis(100);
@@ -41,15 +40,6 @@ const CONFIGS: [&str; 10] = [
 
 fn encoded(config: &str) -> Vec<u8> {
     TraceConfig::from_text(config).unwrap().encode()
-}
-
-/// A machine with a program that ticks.
-fn with_ticks() -> Option<(Machine, Program)> {
-    let machine = Machine::start()?;
-    let mut program = machine.program(TICKS);
-    program.wait_for("connected");
-    machine.wait_for_producers(1);
-    Some((machine, program))
 }
 
 fn connect(machine: &Machine) -> Consumer {
