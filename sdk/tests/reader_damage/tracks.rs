@@ -30,6 +30,26 @@ fn track_with_undescribed_parent_is_found() {
 }
 
 #[test]
+fn undescribed_parent_behind_a_loss_is_a_note() {
+    let mut trace = Trace::good();
+    let lane = trace.track(trace.event("passed"));
+    let packet = trace.descriptor(lane);
+    trace.packets[packet].set(field::PREVIOUS_PACKET_DROPPED, Content::Varint(1));
+    trace.packets[packet].edit(field::TRACK_DESCRIPTOR, |descriptor| {
+        descriptor.set(PARENT_UUID, Content::Varint(4711));
+    });
+    let found = findings(&trace.encode());
+    let words = format!("track \"lane\" ({lane}) is under track 4711, which has no descriptor");
+    let of_tree: Vec<_> = found
+        .iter()
+        .filter(|it| it.rule == Rule::TrackTree)
+        .map(|it| (it.level, it.text.as_str()))
+        .collect();
+    assert_eq!(of_tree, [(Level::Note, words.as_str())]);
+    assert!(found.iter().all(|it| it.level == Level::Note), "{found:#?}");
+}
+
+#[test]
 fn track_that_is_its_own_parent_is_found() {
     let mut trace = Trace::good();
     let lane = trace.track(trace.event("passed"));

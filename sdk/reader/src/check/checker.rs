@@ -154,11 +154,15 @@ impl<F: FnMut(&Finding)> Checker<F> {
         match reader.record(step) {
             Record::Event(event) => self.event(head, &event, state),
             Record::Track(record) => {
+                let level = self.level_behind_loss(record.sequence_id);
                 let report = &mut self.report;
-                self.tracks
-                    .described(&record, reader.tracks(), reader.names(), &mut |finding| {
-                        report.add(&finding);
-                    });
+                self.tracks.described(
+                    &record,
+                    reader.tracks(),
+                    reader.names(),
+                    level,
+                    &mut |finding| report.add(&finding),
+                );
             }
             Record::Packet(packet) => self.other(&packet),
             Record::Loss(loss) => self.loss(&loss),
@@ -238,7 +242,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
             }
             Anomaly::DefinitionWithoutState => {
                 // Behind a loss, the packet that cleared the state may be among the lost packets.
-                let level = self.level_behind_loss(at);
+                let level = self.level_behind_loss(at.sequence_id);
                 let text = "interned data comes before the sequence's state is cleared".to_owned();
                 return self.add_finding(at, level, Rule::IncrementalState, text);
             }
@@ -292,9 +296,10 @@ impl<F: FnMut(&Finding)> Checker<F> {
             self.flows.add(event);
         }
         let has_losses = self.has_losses;
+        let level = self.level_behind_loss(at.sequence_id);
         let report = &mut self.report;
         let mut add = |finding: Finding| report.add(&finding);
-        self.tracks.event(event, &mut add);
+        self.tracks.event(event, level, &mut add);
         self.nesting.event(
             &event.head,
             event.tracks(),
@@ -391,8 +396,8 @@ impl<F: FnMut(&Finding)> Checker<F> {
 
     /// Returns the level for a fault that a loss could explain: a note if packets of the sequence
     /// may have been lost, else an error.
-    fn level_behind_loss(&self, at: PacketRef) -> Level {
-        if self.sequences.has_losses(at.sequence_id) {
+    fn level_behind_loss(&self, sequence_id: u32) -> Level {
+        if self.sequences.has_losses(sequence_id) {
             Level::Note
         } else {
             Level::Error
@@ -420,7 +425,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
     /// Reports a packet whose definitions are missing. Behind a loss there may be many, so only the
     /// first is reported.
     fn unreadable(&mut self, at: PacketRef, reason: SkipReason) {
-        let level = self.level_behind_loss(at);
+        let level = self.level_behind_loss(at.sequence_id);
         let mut text = format!("the packet is skipped: {reason}");
         if let Some(seen) = self.sequences.get_mut(at.sequence_id)
             && level == Level::Note

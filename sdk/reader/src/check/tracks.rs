@@ -15,6 +15,9 @@ use crate::tracks::{TrackId, TrackKind, TrackTable};
 struct PacketRef {
     place: PacketPlace,
     sequence_id: u32,
+    /// The level at which a descriptor that the packet lacks is reported: a sequence describes what
+    /// its events build on, so a descriptor may be among the packets that the sequence has lost.
+    level_of_lack: Level,
 }
 
 /// Tracks that were used before they had a descriptor. They are judged at the end of the trace.
@@ -38,10 +41,16 @@ impl PacketRef {
 }
 
 impl TrackUses {
-    pub(super) fn event(&mut self, event: &Event<'_>, report: &mut impl FnMut(Finding)) {
+    pub(super) fn event(
+        &mut self,
+        event: &Event<'_>,
+        level_of_lack: Level,
+        report: &mut impl FnMut(Finding),
+    ) {
         let seen = PacketRef {
             place: event.head.place,
             sequence_id: event.head.sequence_id,
+            level_of_lack,
         };
         let is_value = matches!(event.head.kind, EventKind::Counter(_));
         self.used(
@@ -84,11 +93,13 @@ impl TrackUses {
         record: &TrackRecord,
         tracks: &TrackTable,
         names: &NameTable,
+        level_of_lack: Level,
         report: &mut impl FnMut(Finding),
     ) {
         let seen = PacketRef {
             place: record.place,
             sequence_id: record.sequence_id,
+            level_of_lack,
         };
         let track = tracks.track(record.track);
         let is_above_itself = tracks
@@ -152,9 +163,17 @@ impl TrackUses {
                     fault_of_orphan(id, tracks, names),
                 ),
             };
-            if let (Some(seen), Some((rule, text))) = (seen, fault) {
-                report(seen.finding(rule, text));
-            }
+            let Some((seen, (rule, text))) = seen.zip(fault) else {
+                continue;
+            };
+            let level = match rule {
+                Rule::Counter => Level::Error,
+                _ => seen.level_of_lack,
+            };
+            report(Finding {
+                level,
+                ..seen.finding(rule, text)
+            });
         }
     }
 }
