@@ -81,17 +81,22 @@ impl DaemonSession {
         let end = port.ask(&request, file)?;
         let mut session = Self::new(port, Some(end));
         session.observation = Some(observation);
-        // The reply to this request comes only when the session ends. So two other requests follow,
-        // which the daemon handles later: their replies show that it has not refused the session.
-        // `traced` refuses a session a little after it has handled the request, but before it
-        // handles a request that comes after the next reply.
-        for _ in 0..2 {
-            session.port.call(&Request::QueryCapabilities)?;
+        // The reply to `EnableTracing` comes only when the session has ended or was refused. So this
+        // asks for the statistics, which fails if the daemon has refused the session.
+        match session.stats() {
+            Ok(_) => Ok(session),
+            Err(ConsumerError::Failed { .. }) => Err(session.refusal(end)?),
+            Err(error) => Err(error),
         }
-        match session.end_reason(Duration::ZERO)? {
-            Some(Some(reason)) => Err(ConsumerError::Refused { reason }),
-            Some(None) | None => Ok(session),
-        }
+    }
+
+    /// Waits for the reason why the daemon has refused the session.
+    fn refusal(&mut self, asked: Asked) -> Result<ConsumerError, ConsumerError> {
+        let reply = self.port.reply_within(asked, ANSWER_LIMIT)?;
+        let reason = decode_tracing_disabled(&reply)
+            .map_err(|error| ConsumerError::malformed(asked.method, error))?;
+        let reason = reason.unwrap_or("it gives no reason").to_owned();
+        Ok(ConsumerError::Refused { reason })
     }
 
     /// Takes over a session that was attached.

@@ -12,6 +12,10 @@ use crate::error::ToolError;
 ///
 /// The session goes on. Without a session's name or number, there must be one session alone;
 /// `tracezero status` lists them.
+///
+/// If the daemon is `traced`, a snapshot of a session that writes into a file lacks what the file has
+/// already, often so much that readers can decode none of its events. `tracezero daemon` copies the
+/// file, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero snapshot -o now.pftrace")]
 pub(crate) struct Args {

@@ -9,7 +9,7 @@ use judge::{Value, Verdict};
 use tracezero::{Consumer, ConsumerError, DaemonSession, SessionToClone, TraceConfig};
 
 use crate::commands::with_ticks;
-use crate::machine::{Machine, PATIENCE, judged, tool};
+use crate::machine::{Daemon, Machine, PATIENCE, judged, tool};
 use crate::recordings::EVERYTHING;
 
 /// How long two sessions record the same program. It ticks every millisecond.
@@ -228,9 +228,12 @@ fn the_command_detaches_stops_and_copies_sessions() {
     thread::sleep(TOGETHER);
     succeeds(&tracezero(&machine, &["snapshot", "-o", "clone"]));
     succeeds(&tracezero(&machine, &["stop", "key"]));
-    for name in ["trace", "clone"] {
-        let verdict = judged(&fs::read(machine.file(name)).unwrap());
-        assert!(ticks(&verdict).len() > 10, "{name}");
+    let [trace, clone] = ["trace", "clone"].map(|name| fs::read(machine.file(name)).unwrap());
+    assert!(ticks(&judged(&trace)).len() > 10);
+    assert!(!clone.is_empty());
+    // `traced` leaves out of a clone what the file of the session has, and events build on that.
+    if Daemon::of_this_run() == Daemon::Ours {
+        assert!(ticks(&judged(&clone)).len() > 10);
     }
     assert_eq!(tracezero(&machine, &["stop", "key"]).status.code(), Some(2));
     assert!(machine.has_sessions(0));
