@@ -108,7 +108,7 @@ pub use system::{System, SystemBuilder, SystemState, SystemStats};
 #[doc(inline)]
 pub use tracezero_consumer::{
     Address, AddressError, Capabilities, Consumer, ConsumerError, DaemonProducer, DaemonSession,
-    DaemonSessionState, DaemonState, OfferedDataSource, SessionEvent, SessionToClone,
+    DaemonSessionState, DaemonState, OfferedDataSource, PacketTotals, SessionEvent, SessionToClone,
 };
 #[doc(inline)]
 pub use tracezero_core::clock::{Clock, TscError};

@@ -9,7 +9,9 @@ use protozero::append_varint;
 use tracezero_core::coordination::FlushFlags;
 use tracezero_ipc::consumer_port::events::{ObservedEvents, decode_observed};
 use tracezero_ipc::consumer_port::read_buffers::decode_slices;
-use tracezero_ipc::consumer_port::replies::{decode_trace_stats, decode_tracing_disabled};
+use tracezero_ipc::consumer_port::replies::{
+    self, decode_packet_totals, decode_trace_stats, decode_tracing_disabled,
+};
 use tracezero_ipc::consumer_port::requests::Request;
 
 use crate::consumer::{Consumer, daemon_state};
@@ -62,6 +64,17 @@ pub struct DaemonSession {
     observes_all: bool,
     events: VecDeque<SessionEvent>,
     has_started: bool,
+}
+
+/// What became of the packets of a session so far. An event is a packet; data sources and the daemon
+/// write others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PacketTotals {
+    /// The packets that threads have begun.
+    pub begun: u64,
+    /// The packets that are lost.
+    pub lost: u64,
 }
 
 impl DaemonSession {
@@ -250,6 +263,19 @@ impl DaemonSession {
         let stats = decode_trace_stats(&reply)
             .map_err(|error| ConsumerError::malformed("GetTraceStats", error))?;
         Ok(stats.to_vec())
+    }
+
+    /// Returns how many packets the session has so far, and how many of them are lost.
+    ///
+    /// # Errors
+    ///
+    /// [`ConsumerError::NoSuchMethod`] if the daemon is Perfetto's `traced`, which does not count packets.
+    /// Otherwise those of a [connection that fails](ConsumerError#a-connection-that-fails).
+    pub fn packet_totals(&mut self) -> Result<PacketTotals, ConsumerError> {
+        let reply = self.port.call(&Request::TracezeroPacketTotals)?;
+        let replies::PacketTotals { begun, lost } = decode_packet_totals(&reply)
+            .map_err(|error| ConsumerError::malformed("TracezeroPacketTotals", error))?;
+        Ok(PacketTotals { begun, lost })
     }
 
     /// Asks what the daemon has, as [`Consumer::daemon_state`] does.

@@ -21,7 +21,7 @@ mod triggers; // activates triggers
 mod new_session; // the calls that make a session of a connection
 
 pub use consumer::{Capabilities, Consumer};
-pub use daemon_session::DaemonSession;
+pub use daemon_session::{DaemonSession, PacketTotals};
 pub use daemon_state::{DaemonProducer, DaemonSessionState, DaemonState, OfferedDataSource};
 pub use error::ConsumerError;
 pub use new_session::SessionToClone;

@@ -11,8 +11,8 @@ use tracezero_core::ids::SessionId;
 use tracezero_core::received_file::ReceivedFile;
 use tracezero_ipc::consumer_port::events::ObservedEvents;
 use tracezero_ipc::consumer_port::replies::{
-    Capabilities, Cloned, attached, capabilities, cloned, saved_for_bugreport, trace_stats,
-    tracing_disabled,
+    Capabilities, Cloned, PacketTotals, attached, capabilities, cloned, packet_totals,
+    saved_for_bugreport, trace_stats, tracing_disabled,
 };
 use tracezero_ipc::consumer_port::requests::{self, CloneSession, Request};
 use tracezero_ipc::consumer_port::{Method, REPLY_MAX_BYTES, SERVICE};
@@ -323,6 +323,21 @@ impl ConsumerPort {
         Answer::Reply(reply)
     }
 
+    fn packet_totals(&self) -> Answer {
+        let session = self.consumer.session();
+        let Some(stats) = session.and_then(|it| self.host.service.stats(it)) else {
+            return Answer::Failed;
+        };
+        let accounts = stats.sequences.iter();
+        Answer::Reply(packet_totals(accounts.fold(
+            PacketTotals::default(),
+            |sum, account| PacketTotals {
+                begun: sum.begun + account.begun,
+                lost: sum.lost + account.lost(),
+            },
+        )))
+    }
+
     fn flush(&self, session: SessionId, timeout_ms: u32, flags: FlushFlags, request_id: u64) {
         let outgoing = Arc::clone(&self.outgoing);
         let done = move |outcome| {
@@ -506,6 +521,7 @@ impl Port for ConsumerPort {
             Request::CloneSession(request) => {
                 self.clone_session(request, request_id, descriptor.take())
             }
+            Request::TracezeroPacketTotals => self.packet_totals(),
         })
     }
 

@@ -3,7 +3,7 @@
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-use tracezero_consumer::Consumer;
+use tracezero_consumer::{Consumer, DaemonSession, PacketTotals};
 
 use crate::Outcome;
 use crate::error::ToolError;
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     })?;
     session.stop().map_err(ToolError::Consumer)?;
     let Some(path) = &args.output else {
-        println!("the session has ended");
+        println!("the session has ended{}", counts(&mut session));
         return Ok(Outcome::Fine);
     };
     let packets = session.read(BufWriter::new(LateFile::new(path)));
@@ -49,5 +49,16 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             println!("{packets} written to {}", path.display());
             Ok(Outcome::Fine)
         }
+    }
+}
+
+/// Formats the counts of a session's packets. Returns an empty text for `traced`, which does not count
+/// packets.
+fn counts(session: &mut DaemonSession) -> String {
+    match session.packet_totals() {
+        Ok(PacketTotals { begun, lost, .. }) => {
+            format!(": {}, {lost} lost", plural(begun, "packet"))
+        }
+        Err(_) => String::new(),
     }
 }

@@ -1,7 +1,9 @@
 //! Queries about the daemon and its sessions.
 
 use tracezero_core::protos::TraceStatsDecoder;
-use tracezero_ipc::consumer_port::replies::{decode_capabilities, decode_trace_stats};
+use tracezero_ipc::consumer_port::replies::{
+    PacketTotals, decode_capabilities, decode_packet_totals, decode_trace_stats,
+};
 use tracezero_ipc::consumer_port::requests::Request;
 use tracezero_ipc::protos::DataSourceDescriptorDecoder;
 
@@ -97,6 +99,22 @@ fn statistics_are_those_of_the_session() {
     assert_eq!(stats.tracing_sessions(), Ok(Some(1)));
     let buffer = stats.buffer_stats().next().unwrap().unwrap();
     assert_eq!(buffer.chunks_written(), Ok(Some(1)));
+}
+
+#[test]
+fn packets_are_counted_by_session() {
+    let daemon = TestDaemon::start();
+    let mut producer = daemon.producer("p");
+    producer.register("ds");
+    let mut consumer = daemon.consumer();
+    assert_eq!(consumer.call(&Request::TracezeroPacketTotals), None);
+    consumer.enable(&recording("ds"));
+    let instance = producer.started();
+    producer.write(&instance, 1);
+    producer.sync();
+    let reply = consumer.call(&Request::TracezeroPacketTotals).unwrap();
+    let totals = decode_packet_totals(&reply).unwrap();
+    assert_eq!(totals, PacketTotals { begun: 1, lost: 0 });
 }
 
 #[test]

@@ -51,11 +51,12 @@ pub enum Method {
     QueryCapabilities,
     SaveTraceForBugreport,
     CloneSession,
+    TracezeroPacketTotals,
 }
 
 impl Method {
     /// All methods, in the order of their [ids](Self::id).
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::EnableTracing,
         Self::DisableTracing,
         Self::ReadBuffers,
@@ -71,6 +72,7 @@ impl Method {
         Self::QueryCapabilities,
         Self::SaveTraceForBugreport,
         Self::CloneSession,
+        Self::TracezeroPacketTotals,
     ];
 
     /// Returns the name in the protocol.
@@ -92,6 +94,7 @@ impl Method {
             Self::QueryCapabilities => "QueryCapabilities",
             Self::SaveTraceForBugreport => "SaveTraceForBugreport",
             Self::CloneSession => "CloneSession",
+            Self::TracezeroPacketTotals => "TracezeroPacketTotals",
         }
     }
 
@@ -149,7 +152,7 @@ mod tests {
         for (method, id) in Method::ALL.into_iter().zip(1..) {
             assert_eq!((method.id(), Method::from_id(id)), (id, Some(method)));
         }
-        for id in [0, 16, u32::MAX] {
+        for id in [0, 17, u32::MAX] {
             assert_eq!(Method::from_id(id), None);
         }
         assert_eq!((SERVICE, Method::CloneSession.id()), ("ConsumerPort", 15));

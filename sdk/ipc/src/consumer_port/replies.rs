@@ -11,7 +11,9 @@ use crate::protos::{
     AttachResponse, AttachResponseDecoder, CloneSessionResponse, CloneSessionResponseDecoder,
     EnableTracingResponse, EnableTracingResponseDecoder, GetTraceStatsResponse,
     GetTraceStatsResponseDecoder, QueryCapabilitiesResponse, QueryCapabilitiesResponseDecoder,
-    SaveTraceForBugreportResponse, TracingServiceCapabilities, TracingServiceCapabilitiesDecoder,
+    SaveTraceForBugreportResponse, TracezeroPacketTotalsResponse,
+    TracezeroPacketTotalsResponseDecoder, TracingServiceCapabilities,
+    TracingServiceCapabilitiesDecoder,
 };
 use crate::wire::encoded;
 
@@ -77,6 +79,37 @@ pub fn trace_stats(stats: &[u8]) -> Vec<u8> {
 pub fn decode_trace_stats(reply: &[u8]) -> Result<&[u8], DecodeError> {
     let stats = GetTraceStatsResponseDecoder::new(reply).trace_stats()?;
     Ok(stats.unwrap_or_default())
+}
+
+/// What became of the packets of a session so far, over all sequences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketTotals {
+    /// Packets that writers have begun.
+    pub begun: u64,
+    /// Packets that were lost, for whatever cause.
+    pub lost: u64,
+}
+
+/// Encodes the reply to `TracezeroPacketTotals`.
+#[must_use]
+pub fn packet_totals(counts: PacketTotals) -> Vec<u8> {
+    encoded::<TracezeroPacketTotalsResponse<'_>>(|out| {
+        out.set_packets_begun(counts.begun);
+        out.set_packets_lost(counts.lost);
+    })
+}
+
+/// Returns the counts of a session's packets.
+///
+/// # Errors
+///
+/// If the reply is malformed.
+pub fn decode_packet_totals(reply: &[u8]) -> Result<PacketTotals, DecodeError> {
+    let counts = TracezeroPacketTotalsResponseDecoder::new(reply);
+    Ok(PacketTotals {
+        begun: counts.packets_begun()?.unwrap_or_default(),
+        lost: counts.packets_lost()?.unwrap_or_default(),
+    })
 }
 
 /// The capabilities of a daemon.
@@ -195,10 +228,12 @@ mod tests {
         has_clone_session: true,
     };
 
+    const COUNTS: PacketTotals = PacketTotals { begun: 7, lost: 2 };
+
     #[test]
     fn replies_have_their_bytes() {
         let minus_one = b"\x20\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
-        let golden: [(Vec<u8>, &[u8]); 8] = [
+        let golden: [(Vec<u8>, &[u8]); 9] = [
             (tracing_disabled(None), b"\x08\x01"),
             (tracing_disabled(Some("no")), b"\x08\x01\x1a\x02no"),
             (attached(&[0x18, 7]), b"\x0a\x02\x18\x07"),
@@ -213,6 +248,7 @@ mod tests {
             ),
             (cloned(Err("no")), b"\x08\x00\x12\x02no"),
             (saved_for_bugreport("no"), b"\x08\x00\x12\x02no"),
+            (packet_totals(COUNTS), b"\x08\x07\x10\x02"),
         ];
         for (reply, bytes) in golden {
             assert_eq!(reply, bytes);
@@ -231,6 +267,7 @@ mod tests {
         );
         let capabilities = capabilities(&CAPABILITIES);
         assert_eq!(decode_capabilities(&capabilities), Ok(CAPABILITIES));
+        assert_eq!(decode_packet_totals(&packet_totals(COUNTS)), Ok(COUNTS));
         for outcome in [Ok(CLONED), Err("no")] {
             assert_eq!(decode_cloned(&cloned(outcome)), Ok(outcome));
         }
@@ -264,6 +301,7 @@ mod tests {
             capabilities(&CAPABILITIES),
             cloned(Ok(CLONED)),
             cloned(Err("no")),
+            packet_totals(COUNTS),
         ] {
             for len in 0..reply.len() {
                 // The outcome depends on where the bytes end. None is a panic.
@@ -273,6 +311,7 @@ mod tests {
                 let _ = decode_trace_stats(reply);
                 let _ = decode_capabilities(reply);
                 let _ = decode_cloned(reply);
+                let _ = decode_packet_totals(reply);
             }
         }
         let cut_off = [0x0a, 2, 1];

@@ -70,6 +70,9 @@ pub enum Request<'a> {
     SaveTraceForBugreport,
     /// Make a snapshot of another session, and give it to this consumer.
     CloneSession(CloneSession<'a>),
+    /// Return how many packets the session has, and how many it has lost. Only daemons of tracezero
+    /// have this method.
+    TracezeroPacketTotals,
 }
 
 /// Which session to clone, and for what.
@@ -171,6 +174,7 @@ impl<'a> Request<'a> {
             Method::QueryCapabilities => Self::QueryCapabilities,
             Method::SaveTraceForBugreport => Self::SaveTraceForBugreport,
             Method::CloneSession => Self::CloneSession(CloneSession::decode(args)?),
+            Method::TracezeroPacketTotals => Self::TracezeroPacketTotals,
         })
     }
 
@@ -193,6 +197,7 @@ impl<'a> Request<'a> {
             Self::QueryCapabilities => Method::QueryCapabilities,
             Self::SaveTraceForBugreport => Method::SaveTraceForBugreport,
             Self::CloneSession(_) => Method::CloneSession,
+            Self::TracezeroPacketTotals => Method::TracezeroPacketTotals,
         }
     }
 
@@ -244,7 +249,8 @@ impl<'a> Request<'a> {
             | Self::StartTracing
             | Self::GetTraceStats
             | Self::QueryCapabilities
-            | Self::SaveTraceForBugreport => Vec::new(),
+            | Self::SaveTraceForBugreport
+            | Self::TracezeroPacketTotals => Vec::new(),
         }
     }
 }
@@ -369,6 +375,7 @@ mod tests {
             (b"", state(false)),
             (b"\x08\x01", state(true)),
             (b"", Request::QueryCapabilities),
+            (b"", Request::TracezeroPacketTotals),
             (b"", Request::SaveTraceForBugreport),
             (clone.leak(), Request::CloneSession(CLONE)),
             (b"\x22\x01n", Request::CloneSession(CLONE_OF_NAME)),

@@ -4709,6 +4709,110 @@ impl<'a> CloneSessionResponseDecoder<'a> {
         self.message.decoder()
     }
 }
+/// Writer of `perfetto.protos.TracezeroPacketTotalsResponse`.
+///
+/// What became of the packets of the session so far, over all sequences. The method that this replies to
+/// is tracezero's own.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct TracezeroPacketTotalsResponse<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> TracezeroPacketTotalsResponse<'w> {
+    /// Number of field `packets_begun`.
+    pub const PACKETS_BEGUN_FIELD_NUMBER: u32 = 1;
+    /// Number of field `packets_lost`.
+    pub const PACKETS_LOST_FIELD_NUMBER: u32 = 2;
+    /// Appends field `packets_begun` (1, uint64).
+    #[inline]
+    pub fn set_packets_begun(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<1>(value);
+        self
+    }
+    /// Appends field `packets_lost` (2, uint64).
+    #[inline]
+    pub fn set_packets_lost(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<2>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for TracezeroPacketTotalsResponse<'_> {
+    type At<'w> = TracezeroPacketTotalsResponse<'w>;
+    const NAME: &'static str = "perfetto.protos.TracezeroPacketTotalsResponse";
+    #[inline]
+    fn from_message(
+        message: ::protozero::Message<'_>,
+    ) -> TracezeroPacketTotalsResponse<'_> {
+        TracezeroPacketTotalsResponse {
+            message,
+        }
+    }
+}
+/// Decoder of `perfetto.protos.TracezeroPacketTotalsResponse`.
+///
+/// What became of the packets of the session so far, over all sequences. The method that this replies to
+/// is tracezero's own.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct TracezeroPacketTotalsResponseDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 2>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> TracezeroPacketTotalsResponseDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            _ => 2,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+        }
+    }
+    /// Returns the last value of field `packets_begun` (1, uint64).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn packets_begun(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(0)
+    }
+    /// Returns the last value of field `packets_lost` (2, uint64).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn packets_lost(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(1)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
 /// Types nested in `perfetto.protos.IPCFrame`.
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub mod ipc_frame {

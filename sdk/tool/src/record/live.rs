@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use tracezero_consumer::DaemonSession;
+use tracezero_consumer::{DaemonSession, PacketTotals};
 use tracezero_core::protos::TraceStatsDecoder;
 
-use crate::units::{bytes, duration, plural};
+use crate::units::{self, bytes, duration, plural};
 
 /// The period at which the line changes.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -34,11 +34,10 @@ impl LiveLine {
         }
         self.next = Some(now + PERIOD);
         // If the daemon is busy, or the session has ended, the line stays as it is.
-        if let Some(figures) = session.stats().ok().and_then(|stats| figures(&stats)) {
+        if let Some(figures) = figures(session) {
             let time = duration(self.started.elapsed().as_nanos() as u64);
-            show(&format!(
-                "\r\x1b[K{time}, {figures}, processes: {processes}"
-            ));
+            let processes = units::processes(processes as u64);
+            show(&format!("\r\x1b[K{time}, {figures}, {processes}"));
         }
     }
 
@@ -57,17 +56,28 @@ fn show(text: &str) {
     let _ = stderr.flush();
 }
 
-/// Formats the bytes and losses of all buffers.
-fn figures(stats: &[u8]) -> Option<String> {
-    let (mut written, mut chunks, mut lost) = (0, 0, 0);
+/// Formats the bytes and losses of a session. `traced` does not count packets, so for it this only
+/// says whether there are losses.
+fn figures(session: &mut DaemonSession) -> Option<String> {
+    let (written, has_losses) = buffer_figures(&session.stats().ok()?)?;
+    let written = bytes(written);
+    Some(match session.packet_totals() {
+        Ok(PacketTotals { begun, lost, .. }) => {
+            format!("{}, {lost} lost, {written}", plural(begun, "packet"))
+        }
+        Err(_) if has_losses => format!("{written}, some losses"),
+        Err(_) => format!("{written}, no losses"),
+    })
+}
+
+/// Returns the number of bytes in all buffers since the begin, and whether a buffer has losses.
+fn buffer_figures(stats: &[u8]) -> Option<(u64, bool)> {
+    let (mut written, mut lost) = (0, 0);
     for buffer in TraceStatsDecoder::new(stats).buffer_stats() {
         let buffer = buffer.ok()?;
         written += buffer.bytes_written().ok()?.unwrap_or_default();
-        chunks += buffer.chunks_written().ok()?.unwrap_or_default();
         lost += buffer.chunks_overwritten().ok()?.unwrap_or_default();
         lost += buffer.trace_writer_packet_loss().ok()?.unwrap_or_default();
     }
-    let chunks = plural(chunks, "chunk");
-    let losses = if lost == 0 { "no" } else { "some" };
-    Some(format!("{} in {chunks}, {losses} losses", bytes(written)))
+    Some((written, lost > 0))
 }

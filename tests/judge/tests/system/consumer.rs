@@ -119,6 +119,26 @@ fn the_daemon_writes_the_file_of_a_consumer() {
 }
 
 #[test]
+fn only_our_daemon_counts_packets() {
+    let Some((machine, _program)) = with_ticks() else {
+        return;
+    };
+    let mut session = start(&machine, EVERYTHING);
+    thread::sleep(TOGETHER);
+    session.stop().unwrap();
+    match (Daemon::of_this_run(), session.packet_totals()) {
+        (Daemon::Ours, counts) => {
+            let counts = counts.unwrap();
+            assert_eq!(counts.lost, 0);
+            assert!(counts.begun >= ticks(&judged(&read(&mut session))).len() as u64);
+        }
+        (Daemon::Traced, counts) => {
+            assert!(matches!(counts, Err(ConsumerError::NoSuchMethod { .. })));
+        }
+    }
+}
+
+#[test]
 fn a_consumer_knows_producers_and_sessions() {
     let Some((machine, program)) = with_ticks() else {
         return;
@@ -227,7 +247,10 @@ fn the_command_detaches_stops_and_copies_sessions() {
     assert!(status.contains("STARTED"), "{status}");
     thread::sleep(TOGETHER);
     succeeds(&tracezero(&machine, &["snapshot", "-o", "clone"]));
-    succeeds(&tracezero(&machine, &["stop", "key"]));
+    let said = succeeds(&tracezero(&machine, &["stop", "key"]));
+    if Daemon::of_this_run() == Daemon::Ours {
+        assert!(said.contains(" packets, 0 lost"), "{said}");
+    }
     let [trace, clone] = ["trace", "clone"].map(|name| fs::read(machine.file(name)).unwrap());
     assert!(ticks(&judged(&trace)).len() > 10);
     assert!(!clone.is_empty());
