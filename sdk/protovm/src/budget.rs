@@ -1,0 +1,43 @@
+//! Counts what a patch costs, in steps and in units of work.
+
+use crate::error::AbortCause;
+use crate::limits::{STEPS_MAX_PER_PATCH, WORK_MAX_PER_PATCH};
+
+pub(crate) const NODE_WORK: usize = 16;
+const COPIED_BYTES_PER_UNIT: usize = 64;
+
+/// What is left of a patch's budget.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    steps: u32,
+    work: u32,
+}
+
+impl Budget {
+    pub(crate) const fn new() -> Self {
+        Self {
+            steps: STEPS_MAX_PER_PATCH,
+            work: WORK_MAX_PER_PATCH,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn step(&mut self) -> Result<(), AbortCause> {
+        self.steps = self.steps.checked_sub(1).ok_or(AbortCause::StepLimit)?;
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn work(&mut self, units: usize) -> Result<(), AbortCause> {
+        let left = u32::try_from(units)
+            .ok()
+            .and_then(|units| self.work.checked_sub(units));
+        self.work = left.ok_or(AbortCause::WorkLimit)?;
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn copy(&mut self, len_bytes: usize) -> Result<(), AbortCause> {
+        self.work(len_bytes / COPIED_BYTES_PER_UNIT)
+    }
+}

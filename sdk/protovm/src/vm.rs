@@ -1,0 +1,151 @@
+//! A program with its state.
+
+use crate::error::{ApplyError, StateTooLong};
+use crate::limits::REGISTERS;
+use crate::machine::{self, Registers};
+use crate::program::Program;
+use crate::serialize::append_state;
+use crate::tree::Tree;
+
+/// A program, and the state into which it folds patches.
+#[derive(Clone, Debug)]
+pub struct Vm {
+    program: Program,
+    tree: Tree,
+    registers: Registers,
+}
+
+impl Vm {
+    /// Creates a machine with an empty state.
+    ///
+    /// The state takes at most `memory_limit_bytes`, of which no more than
+    /// [`MEMORY_LIMIT_MAX_BYTES`](crate::MEMORY_LIMIT_MAX_BYTES) count. The program is not counted.
+    #[must_use]
+    pub fn new(program: Program, memory_limit_bytes: usize) -> Self {
+        Self {
+            program,
+            tree: Tree::new(memory_limit_bytes),
+            registers: [None; REGISTERS],
+        }
+    }
+
+    /// Creates a machine with a state that another one has serialized. Registers are unset.
+    ///
+    /// # Errors
+    ///
+    /// If the state is longer than the memory limit.
+    pub fn with_state(
+        program: Program,
+        memory_limit_bytes: usize,
+        state: &[u8],
+    ) -> Result<Self, StateTooLong> {
+        Ok(Self {
+            program,
+            tree: Tree::with_bytes(memory_limit_bytes, state)?,
+            registers: [None; REGISTERS],
+        })
+    }
+
+    /// Runs the program for a patch.
+    ///
+    /// # Errors
+    ///
+    /// If the patch is not meant for the program, or cannot be applied. The state keeps what was
+    /// applied before, and the machine can be used further.
+    pub fn apply(&mut self, patch: &[u8]) -> Result<(), ApplyError> {
+        machine::run(
+            self.program.instructions(),
+            patch,
+            &mut self.tree,
+            &mut self.registers,
+        )
+    }
+
+    /// Returns the serialized state.
+    #[must_use]
+    pub fn state(&self) -> Vec<u8> {
+        let mut state = Vec::new();
+        self.append_state(&mut state);
+        state
+    }
+
+    /// Appends the serialized state.
+    pub fn append_state(&self, out: &mut Vec<u8>) {
+        append_state(self.tree.arena(), out);
+    }
+
+    /// Returns the bytes of the program.
+    #[must_use]
+    pub fn program_bytes(&self) -> &[u8] {
+        self.program.bytes()
+    }
+
+    /// Returns what the state is charged for. It never exceeds the memory limit.
+    #[must_use]
+    pub const fn state_memory_bytes(&self) -> usize {
+        self.tree.arena().used_bytes()
+    }
+
+    /// Returns what program and state are charged for.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.program.bytes().len() + self.state_memory_bytes()
+    }
+
+    /// Returns the memory limit of the state.
+    #[must_use]
+    pub const fn memory_limit_bytes(&self) -> usize {
+        self.tree.arena().limit_bytes()
+    }
+
+    /// Takes a read-only copy.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            program: self.program.clone(),
+            state: self.state(),
+            memory_limit_bytes: self.memory_limit_bytes(),
+        }
+    }
+}
+
+/// A read-only copy of a [`Vm`]: its program and its serialized state.
+///
+/// ```compile_fail
+/// # let program = tracezero_protovm::Program::parse(&[])?;
+/// let mut snapshot = tracezero_protovm::Vm::new(program, 1 << 20).snapshot();
+/// snapshot.apply(b"patch"); // error: a snapshot does not change
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    program: Program,
+    state: Vec<u8>,
+    memory_limit_bytes: usize,
+}
+
+impl Snapshot {
+    /// Returns the serialized state.
+    #[must_use]
+    pub fn state(&self) -> &[u8] {
+        &self.state
+    }
+
+    /// Returns the bytes of the program.
+    #[must_use]
+    pub fn program_bytes(&self) -> &[u8] {
+        self.program.bytes()
+    }
+
+    /// Returns what program and state take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.program.bytes().len() + self.state.len()
+    }
+
+    /// Returns the memory limit of the machine that was copied.
+    #[must_use]
+    pub const fn memory_limit_bytes(&self) -> usize {
+        self.memory_limit_bytes
+    }
+}
