@@ -169,11 +169,6 @@ fn unsupported_fields_are_refused_by_name() {
         "trace_filter is not supported; leave it out, and filter the finished trace"
     );
     assert_eq!(
-        error(&with_source(&encoded(|out| out.append_bytes::<12>(b"")))),
-        "data_sources[0].config.protovm_config is not supported; \
-         leave it out (all packets then stay in the trace)"
-    );
-    assert_eq!(
         error(&with_source(&encoded(|out| out.append_bytes::<115>(b"")))),
         "data_sources[0].config.interceptor_config is not supported; \
          leave it out, and read the packets from the trace"

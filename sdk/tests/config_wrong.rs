@@ -256,10 +256,6 @@ fn unsupported_settings_are_refused_with_advice() {
                 "line 4, column 5: data_sources[0].config.ftrace_config is not supported; leave it out, or decode the configuration from protobuf (this crate passes its bytes on, but does not have its schema)",
             ),
             (
-                r#"data_sources { config { name: "x" protovm_config { memory_limit_kb: 1 } } }"#,
-                "line 1, column 35: data_sources[0].config.protovm_config is not supported; leave it out (all packets then stay in the trace)",
-            ),
-            (
                 r#"data_sources { config { name: "x" interceptor_config { name: "console" } } }"#,
                 "line 1, column 35: data_sources[0].config.interceptor_config is not supported; leave it out, and read the packets from the trace",
             ),

@@ -282,6 +282,14 @@ fn data_source(
     {
         check_patterns(events, &at.field("config").field("track_event_config"))?;
     }
+    let state = config.protovm_config.as_ref();
+    let state_max_kib = state.and_then(|state| state.memory_limit_kb);
+    if state.is_some() && state_max_kib.is_none() && !omissions.is_foreign() {
+        return Err(at
+            .field("config")
+            .field("protovm_config")
+            .invalid("memory_limit_kb is missing; give the state a size"));
+    }
     let machines = &message.machine_name_filter;
     Ok(DataSource {
         name: config.name.unwrap_or_default(),
@@ -301,6 +309,7 @@ fn data_source(
             _ => None,
         },
         stall_limit,
+        state_max_kib,
         producer_name_filter: message.producer_name_filter,
         producer_name_regex_filter: message.producer_name_regex_filter,
         // The service sets the other fields itself.

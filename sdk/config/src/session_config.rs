@@ -122,6 +122,9 @@ pub struct DataSource {
     pub exhausted_policy: Option<BufferExhaustedPolicy>,
     /// The longest time that trace writers wait for room.
     pub stall_limit: Option<Duration>,
+    /// The maximum size in KiB of the state that a ring keeps of overwritten packets, if the data
+    /// source has a program for it. `None` means that nothing is kept of them.
+    pub state_max_kib: Option<u32>,
     /// The names of the producers to record. If `producer_name_regex_filter` is empty, too, all
     /// producers are recorded.
     pub producer_name_filter: Vec<String>,

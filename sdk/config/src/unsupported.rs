@@ -69,7 +69,7 @@ const ANDROID_ONLY: &str = "leave it out (only Android's own tools use it)";
 const PRIORITY: &str = "leave it out, and give the process its priority by other means";
 const FILTER: &str = "leave it out, and filter the finished trace";
 
-static UNSUPPORTED: [UnsupportedField; 14] = [
+static UNSUPPORTED: [UnsupportedField; 13] = [
     // Set by the `perfetto` command in every configuration; for the service only a note.
     field(
         "TraceConfig",
@@ -153,14 +153,6 @@ static UNSUPPORTED: [UnsupportedField; 14] = [
         "priority_boost",
         Foreign::PassedOn,
         PRIORITY,
-    ),
-    // The trace lacks the state that packets would have left behind when a ring overwrites them.
-    field(
-        "DataSourceConfig",
-        12,
-        "protovm_config",
-        Foreign::Ignored,
-        "leave it out (all packets then stay in the trace)",
     ),
     // Producers intercept their own packets.
     field(

@@ -109,10 +109,7 @@ fn each_ignored_field_is_listed() {
         ("22", [&[clock], compression].concat()),
         ("23", vec!["data_sources[1].machine_name_filter[0]"]),
         ("24", vec!["cmd_trace_start_delay"]),
-        (
-            "25",
-            vec!["data_sources[0].config.protovm_config", "priority_boost"],
-        ),
+        ("25", vec!["priority_boost"]),
     ];
     for number in numbers().iter().filter(|it| *it != REFUSED) {
         let found = expected.iter().find(|(expected, _)| expected == number);

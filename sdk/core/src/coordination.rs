@@ -32,6 +32,9 @@ pub struct DataSourceDescriptor {
     /// The schema of its packets, as a serialized `FileDescriptorSet`. Traces with this data source
     /// contain it, for readers that do not know the schema. Empty for none.
     pub extension_descriptors: Arc<[u8]>,
+    /// The program by which a ring keeps a state of the packets that it overwrites, as a serialized
+    /// `VmProgram`. Empty for none.
+    pub protovm_program: Arc<[u8]>,
     /// The categories that it declares. A session may also choose categories that are not declared.
     pub categories: Vec<CategoryDescriptor>,
     /// The serialized `DataSourceDescriptor` that a producer of another process has sent, with fields

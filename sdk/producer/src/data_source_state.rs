@@ -29,6 +29,8 @@ pub struct DataSourceState {
     pub(super) is_settled: AtomicBool,
     /// A serialized `FileDescriptorSet`; may be empty.
     descriptors: &'static [u8],
+    /// A serialized `VmProgram`; may be empty.
+    protovm_program: &'static [u8],
     pub(super) set_up: SetUp,
     /// `None` if the data source has no switches inside, so that it is recorded as a whole.
     pub(super) switches: Option<&'static dyn Switches>,
@@ -66,10 +68,18 @@ impl DataSourceState {
             name,
             is_settled: AtomicBool::new(false),
             descriptors,
+            protovm_program: &[],
             set_up,
             switches: None,
             active: ActiveSlots::unregistered(),
             first_place: AtomicUsize::new(NO_PLACE),
+        }
+    }
+
+    pub(super) const fn with_protovm_program(self, protovm_program: &'static [u8]) -> Self {
+        Self {
+            protovm_program,
+            ..self
         }
     }
 
@@ -110,6 +120,7 @@ impl DataSourceState {
             needs_no_flush: false,
             clears_incremental_state: true,
             extension_descriptors: Arc::from(self.descriptors),
+            protovm_program: Arc::from(self.protovm_program),
             categories: Vec::new(),
             encoded: Arc::default(),
         };

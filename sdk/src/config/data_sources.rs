@@ -92,6 +92,19 @@ impl DataSourceConfig {
         self
     }
 
+    /// Keeps the state of this data source when a ring overwrites its packets: the program of the data
+    /// source ([`DataSource::PROTOVM_PROGRAM`](crate::DataSource::PROTOVM_PROGRAM)) folds them into a
+    /// message of at most `limit_kib` KiB, with which the trace begins. Data sources without a program
+    /// have no state.
+    #[must_use]
+    pub fn state_limit_kib(mut self, limit_kib: u32) -> Self {
+        self.config().protovm_config = Some(owned::ProtoVmConfig {
+            memory_limit_kb: Some(limit_kib),
+            ..owned::ProtoVmConfig::default()
+        });
+        self
+    }
+
     /// Records the data source only in the producer with this name. Each call of this method or of
     /// [`producer_name_regex`](Self::producer_name_regex) adds producers. Without a call of either
     /// method, the data source is recorded in all producers.

@@ -108,6 +108,7 @@ static PERFETTO__PROTOS__DATASOURCECONFIG: MessageType = MessageType { name: "Da
     FieldType { name: "target_buffer_name", number: 11, kind: Kind::String, repeated: false, oneof: None },
     FieldType { name: "buffer_exhausted_policy", number: 9, kind: Kind::Enum(&[("BUFFER_EXHAUSTED_UNSPECIFIED", 0), ("BUFFER_EXHAUSTED_DROP", 1), ("BUFFER_EXHAUSTED_STALL_THEN_ABORT", 2), ("BUFFER_EXHAUSTED_STALL_THEN_DROP", 3)]), repeated: false, oneof: None },
     FieldType { name: "priority_boost", number: 10, kind: Kind::Message(&PERFETTO__PROTOS__PRIORITYBOOSTCONFIG), repeated: false, oneof: None },
+    FieldType { name: "protovm_config", number: 12, kind: Kind::Message(&PERFETTO__PROTOS__PROTOVMCONFIG), repeated: false, oneof: None },
     FieldType { name: "trace_duration_ms", number: 3, kind: Kind::Uint32, repeated: false, oneof: None },
     FieldType { name: "tracing_session_id", number: 4, kind: Kind::Uint64, repeated: false, oneof: None },
     FieldType { name: "enable_extra_guardrails", number: 6, kind: Kind::Bool, repeated: false, oneof: None },
@@ -137,6 +138,9 @@ static PERFETTO__PROTOS__TRACEATTRIBUTES__ATTRIBUTE: MessageType = MessageType {
     FieldType { name: "key", number: 1, kind: Kind::String, repeated: false, oneof: None },
     FieldType { name: "long_value", number: 2, kind: Kind::Int64, repeated: false, oneof: Some(0) },
     FieldType { name: "string_value", number: 3, kind: Kind::String, repeated: false, oneof: Some(0) },
+] };
+static PERFETTO__PROTOS__PROTOVMCONFIG: MessageType = MessageType { name: "ProtoVmConfig", fields: &[
+    FieldType { name: "memory_limit_kb", number: 1, kind: Kind::Uint32, repeated: false, oneof: None },
 ] };
 static PERFETTO__PROTOS__TRACKEVENTCONFIG: MessageType = MessageType { name: "TrackEventConfig", fields: &[
     FieldType { name: "disabled_categories", number: 1, kind: Kind::String, repeated: true, oneof: None },

@@ -1085,6 +1085,86 @@ impl<'a> PriorityBoostConfigDecoder<'a> {
         self.message.decoder()
     }
 }
+/// Writer of `perfetto.protos.ProtoVmConfig`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ProtoVmConfig<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> ProtoVmConfig<'w> {
+    /// Number of field `memory_limit_kb`.
+    ///
+    /// The maximum size of the state.
+    pub const MEMORY_LIMIT_KB_FIELD_NUMBER: u32 = 1;
+    /// Appends field `memory_limit_kb` (1, uint32).
+    ///
+    /// The maximum size of the state.
+    #[inline]
+    pub fn set_memory_limit_kb(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<1>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for ProtoVmConfig<'_> {
+    type At<'w> = ProtoVmConfig<'w>;
+    const NAME: &'static str = "perfetto.protos.ProtoVmConfig";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> ProtoVmConfig<'_> {
+        ProtoVmConfig { message }
+    }
+}
+/// Decoder of `perfetto.protos.ProtoVmConfig`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ProtoVmConfigDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 1>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> ProtoVmConfigDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            _ => 1,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `memory_limit_kb` (1, uint32).
+    ///
+    /// The maximum size of the state.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn memory_limit_kb(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(0)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
 /// Writer of `perfetto.protos.TrackEventConfig`.
 #[derive(Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
@@ -1355,6 +1435,8 @@ impl<'w> DataSourceConfig<'w> {
     pub const BUFFER_EXHAUSTED_POLICY_FIELD_NUMBER: u32 = 9;
     /// Number of field `priority_boost`.
     pub const PRIORITY_BOOST_FIELD_NUMBER: u32 = 10;
+    /// Number of field `protovm_config`.
+    pub const PROTOVM_CONFIG_FIELD_NUMBER: u32 = 12;
     /// Number of field `trace_duration_ms`.
     ///
     /// The service overwrites these in the copy that it sends to producers.
@@ -1422,6 +1504,23 @@ impl<'w> DataSourceConfig<'w> {
         <PriorityBoostConfig<
             '_,
         > as ::protozero::Writer>::from_message(self.message.begin_nested::<10>())
+    }
+    /// Appends field `protovm_config` (12, `perfetto.protos.ProtoVmConfig`).
+    #[inline]
+    pub fn protovm_config<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut ProtoVmConfig<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_protovm_config())
+    }
+    /// Begins field `protovm_config` (12, `perfetto.protos.ProtoVmConfig`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_protovm_config(&mut self) -> ProtoVmConfig<'_> {
+        <ProtoVmConfig<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<12>())
     }
     /// Appends field `trace_duration_ms` (3, uint32).
     ///
@@ -1524,7 +1623,7 @@ impl ::protozero::Writer for DataSourceConfig<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct DataSourceConfigDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 14>,
+    message: ::protozero::IndexedMessage<'a, 15>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> DataSourceConfigDecoder<'a> {
@@ -1538,19 +1637,20 @@ impl<'a> DataSourceConfigDecoder<'a> {
             11 => 2,
             9 => 3,
             10 => 4,
-            3 => 5,
-            4 => 6,
-            6 => 7,
-            7 => 8,
-            8 => 9,
-            122 => 10,
-            113 => 11,
-            115 => 12,
-            1_000 => 13,
-            _ => 14,
+            12 => 5,
+            3 => 6,
+            4 => 7,
+            6 => 8,
+            7 => 9,
+            8 => 10,
+            122 => 11,
+            113 => 12,
+            115 => 13,
+            1_000 => 14,
+            _ => 15,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 14, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 15, slot_of),
         }
     }
     /// Returns the last value of field `name` (1, string).
@@ -1626,6 +1726,22 @@ impl<'a> DataSourceConfigDecoder<'a> {
             .last::<::protozero::types::Bytes>(4)
             .map(|value| value.map(PriorityBoostConfigDecoder::new))
     }
+    /// Returns the last value of field `protovm_config` (12, `perfetto.protos.ProtoVmConfig`).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn protovm_config(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<ProtoVmConfigDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Bytes>(5)
+            .map(|value| value.map(ProtoVmConfigDecoder::new))
+    }
     /// Returns the last value of field `trace_duration_ms` (3, uint32).
     ///
     /// The service overwrites these in the copy that it sends to producers.
@@ -1637,7 +1753,7 @@ impl<'a> DataSourceConfigDecoder<'a> {
     pub fn trace_duration_ms(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Uint32>(5)
+        self.message.last::<::protozero::types::Uint32>(6)
     }
     /// Returns the last value of field `tracing_session_id` (4, uint64).
     ///
@@ -1648,7 +1764,7 @@ impl<'a> DataSourceConfigDecoder<'a> {
     pub fn tracing_session_id(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Uint64>(6)
+        self.message.last::<::protozero::types::Uint64>(7)
     }
     /// Returns the last value of field `enable_extra_guardrails` (6, bool).
     ///
@@ -1659,7 +1775,7 @@ impl<'a> DataSourceConfigDecoder<'a> {
     pub fn enable_extra_guardrails(
         &self,
     ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Bool>(7)
+        self.message.last::<::protozero::types::Bool>(8)
     }
     /// Returns the last value of field `stop_timeout_ms` (7, uint32).
     ///
@@ -1670,7 +1786,7 @@ impl<'a> DataSourceConfigDecoder<'a> {
     pub fn stop_timeout_ms(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Uint32>(8)
+        self.message.last::<::protozero::types::Uint32>(9)
     }
     /// Returns the last value of field `session_initiator` (8, `perfetto.protos.DataSourceConfig.SessionInitiator`).
     ///
@@ -1685,7 +1801,7 @@ impl<'a> DataSourceConfigDecoder<'a> {
         ::protozero::DecodeError,
     > {
         self.message
-            .last::<::protozero::types::Int32>(9)
+            .last::<::protozero::types::Int32>(10)
             .map(|value| value.map(data_source_config::SessionInitiator))
     }
     /// Returns the last value of field `prefer_suspend_clock_for_duration` (122, bool).
@@ -1697,7 +1813,7 @@ impl<'a> DataSourceConfigDecoder<'a> {
     pub fn prefer_suspend_clock_for_duration(
         &self,
     ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Bool>(10)
+        self.message.last::<::protozero::types::Bool>(11)
     }
     /// Returns the last value of field `track_event_config` (113, `perfetto.protos.TrackEventConfig`).
     ///
@@ -1712,7 +1828,7 @@ impl<'a> DataSourceConfigDecoder<'a> {
         ::protozero::DecodeError,
     > {
         self.message
-            .last::<::protozero::types::Bytes>(11)
+            .last::<::protozero::types::Bytes>(12)
             .map(|value| value.map(TrackEventConfigDecoder::new))
     }
     /// Returns the last value of field `interceptor_config` (115, `perfetto.protos.InterceptorConfig`).
@@ -1728,7 +1844,7 @@ impl<'a> DataSourceConfigDecoder<'a> {
         ::protozero::DecodeError,
     > {
         self.message
-            .last::<::protozero::types::Bytes>(12)
+            .last::<::protozero::types::Bytes>(13)
             .map(|value| value.map(InterceptorConfigDecoder::new))
     }
     /// Returns the last value of field `legacy_config` (1000, string).
@@ -1745,7 +1861,7 @@ impl<'a> DataSourceConfigDecoder<'a> {
         ::core::option::Option<&'a str>,
         ::protozero::DecodeError,
     > {
-        self.message.last::<::protozero::types::Str>(13)
+        self.message.last::<::protozero::types::Str>(14)
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]
@@ -2767,6 +2883,916 @@ impl<'a> TraceConfigDecoder<'a> {
     #[must_use]
     pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
         self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.VmProgram`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmProgram<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> VmProgram<'w> {
+    /// Number of field `version`.
+    ///
+    /// Distinguishes programs that are otherwise equal.
+    pub const VERSION_FIELD_NUMBER: u32 = 1;
+    /// Number of field `instructions`.
+    pub const INSTRUCTIONS_FIELD_NUMBER: u32 = 2;
+    /// Appends field `version` (1, uint32).
+    ///
+    /// Distinguishes programs that are otherwise equal.
+    #[inline]
+    pub fn set_version(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<1>(value);
+        self
+    }
+    /// Appends one element of field `instructions` (2, repeated `perfetto.protos.VmInstruction`).
+    #[inline]
+    pub fn add_instructions<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut VmInstruction<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_instructions())
+    }
+    /// Begins one element of field `instructions` (2, repeated `perfetto.protos.VmInstruction`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_instructions(&mut self) -> VmInstruction<'_> {
+        <VmInstruction<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<2>())
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for VmProgram<'_> {
+    type At<'w> = VmProgram<'w>;
+    const NAME: &'static str = "perfetto.protos.VmProgram";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> VmProgram<'_> {
+        VmProgram { message }
+    }
+}
+/// Decoder of `perfetto.protos.VmProgram`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmProgramDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 2>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> VmProgramDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            _ => 2,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `version` (1, uint32).
+    ///
+    /// Distinguishes programs that are otherwise equal.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn version(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(0)
+    }
+    /// Returns the elements of field `instructions` (2, repeated `perfetto.protos.VmInstruction`). An error ends the iterator.
+    #[inline]
+    pub fn instructions(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<VmInstructionDecoder<'a>, ::protozero::DecodeError>,
+    > + use<'a> {
+        self.message
+            .repeated::<::protozero::types::Bytes>(1, 2)
+            .map(|value| value.map(VmInstructionDecoder::new))
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.VmInstruction`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmInstruction<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> VmInstruction<'w> {
+    /// Number of field `select`.
+    pub const SELECT_FIELD_NUMBER: u32 = 1;
+    /// Number of field `reg_load`.
+    pub const REG_LOAD_FIELD_NUMBER: u32 = 2;
+    /// Number of field `merge`.
+    pub const MERGE_FIELD_NUMBER: u32 = 3;
+    /// Number of field `set`.
+    pub const SET_FIELD_NUMBER: u32 = 4;
+    /// Number of field `del`.
+    pub const DEL_FIELD_NUMBER: u32 = 5;
+    /// Number of field `abort_level`.
+    pub const ABORT_LEVEL_FIELD_NUMBER: u32 = 6;
+    /// Number of field `nested_instructions`.
+    ///
+    /// Executed behind the operation: by a select for each match, with its cursor there.
+    pub const NESTED_INSTRUCTIONS_FIELD_NUMBER: u32 = 7;
+    /// Appends field `select` (1, `perfetto.protos.VmOpSelect`), a member of oneof `operation`.
+    #[inline]
+    pub fn select<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut VmOpSelect<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_select())
+    }
+    /// Begins field `select` (1, `perfetto.protos.VmOpSelect`), a member of oneof `operation`.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_select(&mut self) -> VmOpSelect<'_> {
+        <VmOpSelect<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
+    }
+    /// Appends field `reg_load` (2, `perfetto.protos.VmOpRegLoad`), a member of oneof `operation`.
+    #[inline]
+    pub fn reg_load<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut VmOpRegLoad<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_reg_load())
+    }
+    /// Begins field `reg_load` (2, `perfetto.protos.VmOpRegLoad`), a member of oneof `operation`.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_reg_load(&mut self) -> VmOpRegLoad<'_> {
+        <VmOpRegLoad<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<2>())
+    }
+    /// Appends field `merge` (3, `perfetto.protos.VmOpMerge`), a member of oneof `operation`.
+    #[inline]
+    pub fn merge<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut VmOpMerge<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_merge())
+    }
+    /// Begins field `merge` (3, `perfetto.protos.VmOpMerge`), a member of oneof `operation`.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_merge(&mut self) -> VmOpMerge<'_> {
+        <VmOpMerge<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<3>())
+    }
+    /// Appends field `set` (4, `perfetto.protos.VmOpSet`), a member of oneof `operation`.
+    #[inline]
+    pub fn set<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut VmOpSet<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_set())
+    }
+    /// Begins field `set` (4, `perfetto.protos.VmOpSet`), a member of oneof `operation`.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_set(&mut self) -> VmOpSet<'_> {
+        <VmOpSet<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<4>())
+    }
+    /// Appends field `del` (5, `perfetto.protos.VmOpDel`), a member of oneof `operation`.
+    #[inline]
+    pub fn del<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut VmOpDel<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_del())
+    }
+    /// Begins field `del` (5, `perfetto.protos.VmOpDel`), a member of oneof `operation`.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_del(&mut self) -> VmOpDel<'_> {
+        <VmOpDel<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<5>())
+    }
+    /// Appends field `abort_level` (6, `perfetto.protos.VmInstruction.AbortLevel`).
+    #[inline]
+    pub fn set_abort_level(&mut self, value: vm_instruction::AbortLevel) -> &mut Self {
+        self.message.append_enum::<6>(value.0);
+        self
+    }
+    /// Appends one element of field `nested_instructions` (7, repeated `perfetto.protos.VmInstruction`).
+    ///
+    /// Executed behind the operation: by a select for each match, with its cursor there.
+    #[inline]
+    pub fn add_nested_instructions<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut VmInstruction<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_nested_instructions())
+    }
+    /// Begins one element of field `nested_instructions` (7, repeated `perfetto.protos.VmInstruction`).
+    ///
+    /// Executed behind the operation: by a select for each match, with its cursor there.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_nested_instructions(&mut self) -> VmInstruction<'_> {
+        <VmInstruction<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<7>())
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for VmInstruction<'_> {
+    type At<'w> = VmInstruction<'w>;
+    const NAME: &'static str = "perfetto.protos.VmInstruction";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> VmInstruction<'_> {
+        VmInstruction { message }
+    }
+}
+/// Decoder of `perfetto.protos.VmInstruction`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmInstructionDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 7>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> VmInstructionDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            3 => 2,
+            4 => 3,
+            5 => 4,
+            6 => 5,
+            7 => 6,
+            _ => 7,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 6, slot_of),
+        }
+    }
+    /// Returns the last value of field `select` (1, `perfetto.protos.VmOpSelect`), a member of oneof `operation`. Other members are ignored.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn select(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<VmOpSelectDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Bytes>(0)
+            .map(|value| value.map(VmOpSelectDecoder::new))
+    }
+    /// Returns the last value of field `reg_load` (2, `perfetto.protos.VmOpRegLoad`), a member of oneof `operation`. Other members are ignored.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn reg_load(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<VmOpRegLoadDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Bytes>(1)
+            .map(|value| value.map(VmOpRegLoadDecoder::new))
+    }
+    /// Returns the last value of field `merge` (3, `perfetto.protos.VmOpMerge`), a member of oneof `operation`. Other members are ignored.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn merge(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<VmOpMergeDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Bytes>(2)
+            .map(|value| value.map(VmOpMergeDecoder::new))
+    }
+    /// Returns the last value of field `set` (4, `perfetto.protos.VmOpSet`), a member of oneof `operation`. Other members are ignored.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn set(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<VmOpSetDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Bytes>(3)
+            .map(|value| value.map(VmOpSetDecoder::new))
+    }
+    /// Returns the last value of field `del` (5, `perfetto.protos.VmOpDel`), a member of oneof `operation`. Other members are ignored.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn del(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<VmOpDelDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Bytes>(4)
+            .map(|value| value.map(VmOpDelDecoder::new))
+    }
+    /// Returns the last value of field `abort_level` (6, `perfetto.protos.VmInstruction.AbortLevel`).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn abort_level(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<vm_instruction::AbortLevel>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Int32>(5)
+            .map(|value| value.map(vm_instruction::AbortLevel))
+    }
+    /// Returns the elements of field `nested_instructions` (7, repeated `perfetto.protos.VmInstruction`). An error ends the iterator.
+    ///
+    /// Executed behind the operation: by a select for each match, with its cursor there.
+    #[inline]
+    pub fn nested_instructions(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<VmInstructionDecoder<'a>, ::protozero::DecodeError>,
+    > + use<'a> {
+        self.message
+            .repeated::<::protozero::types::Bytes>(6, 7)
+            .map(|value| value.map(VmInstructionDecoder::new))
+    }
+    /// Returns the member of oneof `operation` that was written last.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn operation(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<vm_instruction::Operation<'a>>,
+        ::protozero::DecodeError,
+    > {
+        let ::core::option::Option::Some(field) = self.message.last_of([0, 1, 2, 3, 4])?
+        else {
+            return ::core::result::Result::Ok(::core::option::Option::None);
+        };
+        ::core::result::Result::Ok(
+            ::core::option::Option::Some(
+                match field.number {
+                    1 => {
+                        vm_instruction::Operation::Select(
+                            VmOpSelectDecoder::new(
+                                <::protozero::types::Bytes as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            ),
+                        )
+                    }
+                    2 => {
+                        vm_instruction::Operation::RegLoad(
+                            VmOpRegLoadDecoder::new(
+                                <::protozero::types::Bytes as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            ),
+                        )
+                    }
+                    3 => {
+                        vm_instruction::Operation::Merge(
+                            VmOpMergeDecoder::new(
+                                <::protozero::types::Bytes as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            ),
+                        )
+                    }
+                    4 => {
+                        vm_instruction::Operation::Set(
+                            VmOpSetDecoder::new(
+                                <::protozero::types::Bytes as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            ),
+                        )
+                    }
+                    5 => {
+                        vm_instruction::Operation::Del(
+                            VmOpDelDecoder::new(
+                                <::protozero::types::Bytes as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            ),
+                        )
+                    }
+                    _ => return ::core::result::Result::Ok(::core::option::Option::None),
+                },
+            ),
+        )
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.VmOpSelect`.
+///
+/// Moves a cursor along a path.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmOpSelect<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> VmOpSelect<'w> {
+    /// Number of field `cursor`.
+    pub const CURSOR_FIELD_NUMBER: u32 = 1;
+    /// Number of field `relative_path`.
+    pub const RELATIVE_PATH_FIELD_NUMBER: u32 = 2;
+    /// Number of field `create_if_not_exist`.
+    pub const CREATE_IF_NOT_EXIST_FIELD_NUMBER: u32 = 3;
+    /// Appends field `cursor` (1, `perfetto.protos.VmCursorEnum`).
+    #[inline]
+    pub fn set_cursor(&mut self, value: VmCursorEnum) -> &mut Self {
+        self.message.append_enum::<1>(value.0);
+        self
+    }
+    /// Appends one element of field `relative_path` (2, repeated `perfetto.protos.VmOpSelect.PathComponent`).
+    #[inline]
+    pub fn add_relative_path<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut vm_op_select::PathComponent<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_relative_path())
+    }
+    /// Begins one element of field `relative_path` (2, repeated `perfetto.protos.VmOpSelect.PathComponent`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_relative_path(&mut self) -> vm_op_select::PathComponent<'_> {
+        <vm_op_select::PathComponent<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<2>())
+    }
+    /// Appends field `create_if_not_exist` (3, bool).
+    #[inline]
+    pub fn set_create_if_not_exist(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<3>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for VmOpSelect<'_> {
+    type At<'w> = VmOpSelect<'w>;
+    const NAME: &'static str = "perfetto.protos.VmOpSelect";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> VmOpSelect<'_> {
+        VmOpSelect { message }
+    }
+}
+/// Decoder of `perfetto.protos.VmOpSelect`.
+///
+/// Moves a cursor along a path.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmOpSelectDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 3>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> VmOpSelectDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            3 => 1,
+            2 => 2,
+            _ => 3,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+        }
+    }
+    /// Returns the last value of field `cursor` (1, `perfetto.protos.VmCursorEnum`).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn cursor(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<VmCursorEnum>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Int32>(0)
+            .map(|value| value.map(VmCursorEnum))
+    }
+    /// Returns the elements of field `relative_path` (2, repeated `perfetto.protos.VmOpSelect.PathComponent`). An error ends the iterator.
+    #[inline]
+    pub fn relative_path(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<
+            vm_op_select::PathComponentDecoder<'a>,
+            ::protozero::DecodeError,
+        >,
+    > + use<'a> {
+        self.message
+            .repeated::<::protozero::types::Bytes>(2, 2)
+            .map(|value| value.map(vm_op_select::PathComponentDecoder::new))
+    }
+    /// Returns the last value of field `create_if_not_exist` (3, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn create_if_not_exist(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(1)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.VmOpRegLoad`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmOpRegLoad<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> VmOpRegLoad<'w> {
+    /// Number of field `cursor`.
+    pub const CURSOR_FIELD_NUMBER: u32 = 1;
+    /// Number of field `dst_register`.
+    pub const DST_REGISTER_FIELD_NUMBER: u32 = 2;
+    /// Appends field `cursor` (1, `perfetto.protos.VmCursorEnum`).
+    #[inline]
+    pub fn set_cursor(&mut self, value: VmCursorEnum) -> &mut Self {
+        self.message.append_enum::<1>(value.0);
+        self
+    }
+    /// Appends field `dst_register` (2, uint32).
+    #[inline]
+    pub fn set_dst_register(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<2>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for VmOpRegLoad<'_> {
+    type At<'w> = VmOpRegLoad<'w>;
+    const NAME: &'static str = "perfetto.protos.VmOpRegLoad";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> VmOpRegLoad<'_> {
+        VmOpRegLoad { message }
+    }
+}
+/// Decoder of `perfetto.protos.VmOpRegLoad`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmOpRegLoadDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 2>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> VmOpRegLoadDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            _ => 2,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+        }
+    }
+    /// Returns the last value of field `cursor` (1, `perfetto.protos.VmCursorEnum`).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn cursor(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<VmCursorEnum>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Int32>(0)
+            .map(|value| value.map(VmCursorEnum))
+    }
+    /// Returns the last value of field `dst_register` (2, uint32).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn dst_register(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(1)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.VmOpMerge`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmOpMerge<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> VmOpMerge<'w> {
+    /// Number of field `skip_submessages`.
+    pub const SKIP_SUBMESSAGES_FIELD_NUMBER: u32 = 1;
+    /// Number of field `del_if_src_empty`.
+    pub const DEL_IF_SRC_EMPTY_FIELD_NUMBER: u32 = 2;
+    /// Appends field `skip_submessages` (1, bool).
+    #[inline]
+    pub fn set_skip_submessages(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<1>(value);
+        self
+    }
+    /// Appends field `del_if_src_empty` (2, bool).
+    #[inline]
+    pub fn set_del_if_src_empty(&mut self, value: bool) -> &mut Self {
+        self.message.append_bool::<2>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for VmOpMerge<'_> {
+    type At<'w> = VmOpMerge<'w>;
+    const NAME: &'static str = "perfetto.protos.VmOpMerge";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> VmOpMerge<'_> {
+        VmOpMerge { message }
+    }
+}
+/// Decoder of `perfetto.protos.VmOpMerge`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmOpMergeDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 2>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> VmOpMergeDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            _ => 2,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+        }
+    }
+    /// Returns the last value of field `skip_submessages` (1, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn skip_submessages(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(0)
+    }
+    /// Returns the last value of field `del_if_src_empty` (2, bool).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn del_if_src_empty(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Bool>(1)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `perfetto.protos.VmOpSet`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmOpSet<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> VmOpSet<'w> {
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for VmOpSet<'_> {
+    type At<'w> = VmOpSet<'w>;
+    const NAME: &'static str = "perfetto.protos.VmOpSet";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> VmOpSet<'_> {
+        VmOpSet { message }
+    }
+}
+/// Decoder of `perfetto.protos.VmOpSet`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmOpSetDecoder<'a> {
+    decoder: ::protozero::Decoder<'a>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> VmOpSetDecoder<'a> {
+    /// Creates a decoder. Each accessor reads the whole message.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            decoder: ::protozero::Decoder::new(bytes),
+        }
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        &self.decoder
+    }
+}
+/// Writer of `perfetto.protos.VmOpDel`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmOpDel<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> VmOpDel<'w> {
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for VmOpDel<'_> {
+    type At<'w> = VmOpDel<'w>;
+    const NAME: &'static str = "perfetto.protos.VmOpDel";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> VmOpDel<'_> {
+        VmOpDel { message }
+    }
+}
+/// Decoder of `perfetto.protos.VmOpDel`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmOpDelDecoder<'a> {
+    decoder: ::protozero::Decoder<'a>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> VmOpDelDecoder<'a> {
+    /// Creates a decoder. Each accessor reads the whole message.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            decoder: ::protozero::Decoder::new(bytes),
+        }
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        &self.decoder
     }
 }
 /// Writer of `perfetto.protos.ClockSnapshot`.
@@ -7870,6 +8896,8 @@ impl<'w> TracePacket<'w> {
     pub const CLONE_SNAPSHOT_TRIGGER_FIELD_NUMBER: u32 = 113;
     /// Number of field `trace_provenance`.
     pub const TRACE_PROVENANCE_FIELD_NUMBER: u32 = 124;
+    /// Number of field `protovms`.
+    pub const PROTOVMS_FIELD_NUMBER: u32 = 125;
     /// Number of field `zstd_compressed_packets`.
     ///
     /// A whole trace, compressed by zstd.
@@ -8135,6 +9163,23 @@ impl<'w> TracePacket<'w> {
             '_,
         > as ::protozero::Writer>::from_message(self.message.begin_nested::<124>())
     }
+    /// Appends field `protovms` (125, `perfetto.protos.TracePacket.ProtoVms`), a member of oneof `data`.
+    #[inline]
+    pub fn protovms<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut trace_packet::ProtoVms<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_protovms())
+    }
+    /// Begins field `protovms` (125, `perfetto.protos.TracePacket.ProtoVms`), a member of oneof `data`.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_protovms(&mut self) -> trace_packet::ProtoVms<'_> {
+        <trace_packet::ProtoVms<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<125>())
+    }
     /// Appends field `zstd_compressed_packets` (133, bytes), a member of oneof `data`.
     ///
     /// A whole trace, compressed by zstd.
@@ -8275,7 +9320,7 @@ impl ::protozero::Writer for TracePacket<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct TracePacketDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 28>,
+    message: ::protozero::IndexedMessage<'a, 29>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> TracePacketDecoder<'a> {
@@ -8300,22 +9345,23 @@ impl<'a> TracePacketDecoder<'a> {
             89 => 13,
             113 => 14,
             124 => 15,
-            133 => 16,
-            134 => 17,
-            900 => 18,
-            3 => 19,
-            10 => 20,
-            79 => 21,
-            98 => 22,
-            12 => 23,
-            13 => 24,
-            59 => 25,
-            42 => 26,
-            87 => 27,
-            _ => 28,
+            125 => 16,
+            133 => 17,
+            134 => 18,
+            900 => 19,
+            3 => 20,
+            10 => 21,
+            79 => 22,
+            98 => 23,
+            12 => 24,
+            13 => 25,
+            59 => 26,
+            42 => 27,
+            87 => 28,
+            _ => 29,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 28, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 29, slot_of),
         }
     }
     /// Returns the last value of field `timestamp` (8, uint64).
@@ -8567,6 +9613,22 @@ impl<'a> TracePacketDecoder<'a> {
             .last::<::protozero::types::Bytes>(15)
             .map(|value| value.map(TraceProvenanceDecoder::new))
     }
+    /// Returns the last value of field `protovms` (125, `perfetto.protos.TracePacket.ProtoVms`), a member of oneof `data`. Other members are ignored.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn protovms(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<trace_packet::ProtoVmsDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Bytes>(16)
+            .map(|value| value.map(trace_packet::ProtoVmsDecoder::new))
+    }
     /// Returns the last value of field `zstd_compressed_packets` (133, bytes), a member of oneof `data`. Other members are ignored.
     ///
     /// A whole trace, compressed by zstd.
@@ -8581,7 +9643,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::core::option::Option<&'a [u8]>,
         ::protozero::DecodeError,
     > {
-        self.message.last::<::protozero::types::Bytes>(16)
+        self.message.last::<::protozero::types::Bytes>(17)
     }
     /// Returns the last value of field `concurrent_session_event` (134, `perfetto.protos.ConcurrentSessionEvent`), a member of oneof `data`. Other members are ignored.
     ///
@@ -8596,7 +9658,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::protozero::DecodeError,
     > {
         self.message
-            .last::<::protozero::types::Bytes>(17)
+            .last::<::protozero::types::Bytes>(18)
             .map(|value| value.map(ConcurrentSessionEventDecoder::new))
     }
     /// Returns the last value of field `for_testing` (900, `perfetto.protos.TestEvent`), a member of oneof `data`. Other members are ignored.
@@ -8612,7 +9674,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::protozero::DecodeError,
     > {
         self.message
-            .last::<::protozero::types::Bytes>(18)
+            .last::<::protozero::types::Bytes>(19)
             .map(|value| value.map(TestEventDecoder::new))
     }
     /// Returns the last value of field `trusted_uid` (3, int32), a member of oneof `optional_trusted_uid`. Other members are ignored.
@@ -8624,7 +9686,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn trusted_uid(
         &self,
     ) -> ::core::result::Result<::core::option::Option<i32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Int32>(19)
+        self.message.last::<::protozero::types::Int32>(20)
     }
     /// Returns the last value of field `trusted_packet_sequence_id` (10, uint32), a member of oneof `optional_trusted_packet_sequence_id`. Other members are ignored.
     ///
@@ -8635,7 +9697,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn trusted_packet_sequence_id(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Uint32>(20)
+        self.message.last::<::protozero::types::Uint32>(21)
     }
     /// Returns the last value of field `trusted_pid` (79, int32).
     ///
@@ -8646,7 +9708,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn trusted_pid(
         &self,
     ) -> ::core::result::Result<::core::option::Option<i32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Int32>(21)
+        self.message.last::<::protozero::types::Int32>(22)
     }
     /// Returns the last value of field `machine_id` (98, uint32).
     ///
@@ -8657,7 +9719,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn machine_id(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Uint32>(22)
+        self.message.last::<::protozero::types::Uint32>(23)
     }
     /// Returns the last value of field `interned_data` (12, `perfetto.protos.InternedData`).
     ///
@@ -8672,7 +9734,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::protozero::DecodeError,
     > {
         self.message
-            .last::<::protozero::types::Bytes>(23)
+            .last::<::protozero::types::Bytes>(24)
             .map(|value| value.map(InternedDataDecoder::new))
     }
     /// Returns the last value of field `sequence_flags` (13, uint32).
@@ -8686,7 +9748,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn sequence_flags(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Uint32>(24)
+        self.message.last::<::protozero::types::Uint32>(25)
     }
     /// Returns the last value of field `trace_packet_defaults` (59, `perfetto.protos.TracePacketDefaults`).
     ///
@@ -8701,7 +9763,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::protozero::DecodeError,
     > {
         self.message
-            .last::<::protozero::types::Bytes>(25)
+            .last::<::protozero::types::Bytes>(26)
             .map(|value| value.map(TracePacketDefaultsDecoder::new))
     }
     /// Returns the last value of field `previous_packet_dropped` (42, uint32).
@@ -8715,7 +9777,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn previous_packet_dropped(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Uint32>(26)
+        self.message.last::<::protozero::types::Uint32>(27)
     }
     /// Returns the last value of field `first_packet_on_sequence` (87, bool).
     ///
@@ -8726,7 +9788,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn first_packet_on_sequence(
         &self,
     ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Bool>(27)
+        self.message.last::<::protozero::types::Bool>(28)
     }
     /// Returns the member of oneof `data` that was written last.
     ///
@@ -8743,7 +9805,8 @@ impl<'a> TracePacketDecoder<'a> {
     > {
         let ::core::option::Option::Some(field) = self
             .message
-            .last_of([2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18])? else {
+            .last_of([2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19])?
+        else {
             return ::core::result::Result::Ok(::core::option::Option::None);
         };
         ::core::result::Result::Ok(
@@ -8871,6 +9934,15 @@ impl<'a> TracePacketDecoder<'a> {
                             ),
                         )
                     }
+                    125 => {
+                        trace_packet::Data::Protovms(
+                            trace_packet::ProtoVmsDecoder::new(
+                                <::protozero::types::Bytes as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            ),
+                        )
+                    }
                     133 => {
                         trace_packet::Data::ZstdCompressedPackets(
                             <::protozero::types::Bytes as ::protozero::types::FieldType>::from_field(
@@ -8913,7 +9985,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::core::option::Option<trace_packet::OptionalTrustedUid>,
         ::protozero::DecodeError,
     > {
-        let ::core::option::Option::Some(field) = self.message.last_of([19])? else {
+        let ::core::option::Option::Some(field) = self.message.last_of([20])? else {
             return ::core::result::Result::Ok(::core::option::Option::None);
         };
         ::core::result::Result::Ok(
@@ -8945,7 +10017,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::core::option::Option<trace_packet::OptionalTrustedPacketSequenceId>,
         ::protozero::DecodeError,
     > {
-        let ::core::option::Option::Some(field) = self.message.last_of([20])? else {
+        let ::core::option::Option::Some(field) = self.message.last_of([21])? else {
             return ::core::result::Result::Ok(::core::option::Option::None);
         };
         ::core::result::Result::Ok(
@@ -9120,6 +10192,58 @@ impl ::core::convert::From<i32> for BuiltinClock {
 impl ::core::convert::From<BuiltinClock> for i32 {
     #[inline]
     fn from(value: BuiltinClock) -> Self {
+        value.0
+    }
+}
+/// Enum `perfetto.protos.VmCursorEnum`; it may hold numbers without a name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct VmCursorEnum(pub i32);
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl VmCursorEnum {
+    /// `VM_CURSOR_UNSPECIFIED` (0).
+    pub const VM_CURSOR_UNSPECIFIED: Self = Self(0);
+    /// `VM_CURSOR_SRC` (1).
+    ///
+    /// The patch.
+    pub const VM_CURSOR_SRC: Self = Self(1);
+    /// `VM_CURSOR_DST` (2).
+    ///
+    /// The state.
+    pub const VM_CURSOR_DST: Self = Self(2);
+    /// `VM_CURSOR_BOTH` (3).
+    pub const VM_CURSOR_BOTH: Self = Self(3);
+    /// Returns the name in the schema. If several values share the number, this is the first name.
+    #[inline]
+    #[must_use]
+    pub fn name(self) -> ::core::option::Option<&'static str> {
+        match self.0 {
+            0 => ::core::option::Option::Some("VM_CURSOR_UNSPECIFIED"),
+            1 => ::core::option::Option::Some("VM_CURSOR_SRC"),
+            2 => ::core::option::Option::Some("VM_CURSOR_DST"),
+            3 => ::core::option::Option::Some("VM_CURSOR_BOTH"),
+            _ => ::core::option::Option::None,
+        }
+    }
+}
+impl ::core::fmt::Debug for VmCursorEnum {
+    #[inline]
+    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+        match self.name() {
+            ::core::option::Option::Some(name) => f.write_str(name),
+            ::core::option::Option::None => ::core::fmt::Debug::fmt(&self.0, f),
+        }
+    }
+}
+impl ::core::convert::From<i32> for VmCursorEnum {
+    #[inline]
+    fn from(number: i32) -> Self {
+        Self(number)
+    }
+}
+impl ::core::convert::From<VmCursorEnum> for i32 {
+    #[inline]
+    fn from(value: VmCursorEnum) -> Self {
         value.0
     }
 }
@@ -12672,6 +13796,371 @@ pub mod trace_config {
         }
     }
 }
+/// Types nested in `perfetto.protos.VmInstruction`.
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub mod vm_instruction {
+    /// Enum `perfetto.protos.VmInstruction.AbortLevel`; it may hold numbers without a name.
+    ///
+    /// What happens if a field is absent that the instruction needs.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct AbortLevel(pub i32);
+    impl AbortLevel {
+        /// `SKIP_CURRENT_INSTRUCTION` (1).
+        pub const SKIP_CURRENT_INSTRUCTION: Self = Self(1);
+        /// `SKIP_CURRENT_INSTRUCTION_AND_BREAK_OUTER` (2).
+        ///
+        /// The default: the list that the instruction is in ends, too.
+        pub const SKIP_CURRENT_INSTRUCTION_AND_BREAK_OUTER: Self = Self(2);
+        /// `ABORT` (3).
+        ///
+        /// The program ends.
+        pub const ABORT: Self = Self(3);
+        /// Returns the name in the schema. If several values share the number, this is the first name.
+        #[inline]
+        #[must_use]
+        pub fn name(self) -> ::core::option::Option<&'static str> {
+            match self.0 {
+                1 => ::core::option::Option::Some("SKIP_CURRENT_INSTRUCTION"),
+                2 => {
+                    ::core::option::Option::Some(
+                        "SKIP_CURRENT_INSTRUCTION_AND_BREAK_OUTER",
+                    )
+                }
+                3 => ::core::option::Option::Some("ABORT"),
+                _ => ::core::option::Option::None,
+            }
+        }
+    }
+    impl ::core::default::Default for AbortLevel {
+        #[inline]
+        fn default() -> Self {
+            Self::SKIP_CURRENT_INSTRUCTION
+        }
+    }
+    impl ::core::fmt::Debug for AbortLevel {
+        #[inline]
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            match self.name() {
+                ::core::option::Option::Some(name) => f.write_str(name),
+                ::core::option::Option::None => ::core::fmt::Debug::fmt(&self.0, f),
+            }
+        }
+    }
+    impl ::core::convert::From<i32> for AbortLevel {
+        #[inline]
+        fn from(number: i32) -> Self {
+            Self(number)
+        }
+    }
+    impl ::core::convert::From<AbortLevel> for i32 {
+        #[inline]
+        fn from(value: AbortLevel) -> Self {
+            value.0
+        }
+    }
+    /// The member of oneof `perfetto.protos.VmInstruction.operation` that is set.
+    #[derive(Clone, Copy, Debug)]
+    #[allow(clippy::enum_variant_names)]
+    pub enum Operation<'a> {
+        /// Field `select` (1, `perfetto.protos.VmOpSelect`).
+        Select(super::VmOpSelectDecoder<'a>),
+        /// Field `reg_load` (2, `perfetto.protos.VmOpRegLoad`).
+        RegLoad(super::VmOpRegLoadDecoder<'a>),
+        /// Field `merge` (3, `perfetto.protos.VmOpMerge`).
+        Merge(super::VmOpMergeDecoder<'a>),
+        /// Field `set` (4, `perfetto.protos.VmOpSet`).
+        Set(super::VmOpSetDecoder<'a>),
+        /// Field `del` (5, `perfetto.protos.VmOpDel`).
+        Del(super::VmOpDelDecoder<'a>),
+    }
+}
+/// Types nested in `perfetto.protos.VmOpSelect`.
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub mod vm_op_select {
+    /// Writer of `perfetto.protos.VmOpSelect.PathComponent`.
+    #[derive(Debug)]
+    pub struct PathComponent<'w> {
+        message: ::protozero::Message<'w>,
+    }
+    impl<'w> PathComponent<'w> {
+        /// Number of field `field_id`.
+        pub const FIELD_ID_FIELD_NUMBER: u32 = 1;
+        /// Number of field `array_index`.
+        ///
+        /// The element of the repeated field that the component before names.
+        pub const ARRAY_INDEX_FIELD_NUMBER: u32 = 2;
+        /// Number of field `map_key_field_id`.
+        ///
+        /// The field by which elements of the repeated field are told apart.
+        pub const MAP_KEY_FIELD_ID_FIELD_NUMBER: u32 = 3;
+        /// Number of field `is_repeated`.
+        ///
+        /// All elements of the field, one after the other.
+        pub const IS_REPEATED_FIELD_NUMBER: u32 = 5;
+        /// Number of field `register_to_match`.
+        ///
+        /// The register with the value of the key.
+        pub const REGISTER_TO_MATCH_FIELD_NUMBER: u32 = 6;
+        /// Number of field `store_foreach_index_into_register`.
+        pub const STORE_FOREACH_INDEX_INTO_REGISTER_FIELD_NUMBER: u32 = 7;
+        /// Appends field `field_id` (1, uint32), a member of oneof `field`.
+        #[inline]
+        pub fn set_field_id(&mut self, value: u32) -> &mut Self {
+            self.message.append_uint32::<1>(value);
+            self
+        }
+        /// Appends field `array_index` (2, uint32), a member of oneof `field`.
+        ///
+        /// The element of the repeated field that the component before names.
+        #[inline]
+        pub fn set_array_index(&mut self, value: u32) -> &mut Self {
+            self.message.append_uint32::<2>(value);
+            self
+        }
+        /// Appends field `map_key_field_id` (3, uint32), a member of oneof `field`.
+        ///
+        /// The field by which elements of the repeated field are told apart.
+        #[inline]
+        pub fn set_map_key_field_id(&mut self, value: u32) -> &mut Self {
+            self.message.append_uint32::<3>(value);
+            self
+        }
+        /// Appends field `is_repeated` (5, bool).
+        ///
+        /// All elements of the field, one after the other.
+        #[inline]
+        pub fn set_is_repeated(&mut self, value: bool) -> &mut Self {
+            self.message.append_bool::<5>(value);
+            self
+        }
+        /// Appends field `register_to_match` (6, uint32).
+        ///
+        /// The register with the value of the key.
+        #[inline]
+        pub fn set_register_to_match(&mut self, value: u32) -> &mut Self {
+            self.message.append_uint32::<6>(value);
+            self
+        }
+        /// Appends field `store_foreach_index_into_register` (7, uint32).
+        #[inline]
+        pub fn set_store_foreach_index_into_register(
+            &mut self,
+            value: u32,
+        ) -> &mut Self {
+            self.message.append_uint32::<7>(value);
+            self
+        }
+        /// Returns the untyped message, for unknown fields.
+        #[inline]
+        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+            &mut self.message
+        }
+    }
+    impl ::protozero::Writer for PathComponent<'_> {
+        type At<'w> = PathComponent<'w>;
+        const NAME: &'static str = "perfetto.protos.VmOpSelect.PathComponent";
+        #[inline]
+        fn from_message(message: ::protozero::Message<'_>) -> PathComponent<'_> {
+            PathComponent { message }
+        }
+    }
+    /// Decoder of `perfetto.protos.VmOpSelect.PathComponent`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct PathComponentDecoder<'a> {
+        message: ::protozero::IndexedMessage<'a, 6>,
+    }
+    impl<'a> PathComponentDecoder<'a> {
+        /// Creates a decoder, and reads the message once to find its fields.
+        #[inline]
+        #[must_use]
+        pub fn new(bytes: &'a [u8]) -> Self {
+            let slot_of = |number| match number {
+                1 => 0,
+                2 => 1,
+                3 => 2,
+                5 => 3,
+                6 => 4,
+                7 => 5,
+                _ => 6,
+            };
+            Self {
+                message: ::protozero::IndexedMessage::new(bytes, 6, slot_of),
+            }
+        }
+        /// Returns the last value of field `field_id` (1, uint32), a member of oneof `field`. Other members are ignored.
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn field_id(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint32>(0)
+        }
+        /// Returns the last value of field `array_index` (2, uint32), a member of oneof `field`. Other members are ignored.
+        ///
+        /// The element of the repeated field that the component before names.
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn array_index(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint32>(1)
+        }
+        /// Returns the last value of field `map_key_field_id` (3, uint32), a member of oneof `field`. Other members are ignored.
+        ///
+        /// The field by which elements of the repeated field are told apart.
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn map_key_field_id(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint32>(2)
+        }
+        /// Returns the last value of field `is_repeated` (5, bool).
+        ///
+        /// All elements of the field, one after the other.
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[allow(clippy::wrong_self_convention)]
+        #[inline]
+        pub fn is_repeated(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<bool>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Bool>(3)
+        }
+        /// Returns the last value of field `register_to_match` (6, uint32).
+        ///
+        /// The register with the value of the key.
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn register_to_match(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint32>(4)
+        }
+        /// Returns the last value of field `store_foreach_index_into_register` (7, uint32).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn store_foreach_index_into_register(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<u32>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Uint32>(5)
+        }
+        /// Returns the member of oneof `field` that was written last.
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn field(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<path_component::Field>,
+            ::protozero::DecodeError,
+        > {
+            let ::core::option::Option::Some(field) = self.message.last_of([0, 1, 2])?
+            else {
+                return ::core::result::Result::Ok(::core::option::Option::None);
+            };
+            ::core::result::Result::Ok(
+                ::core::option::Option::Some(
+                    match field.number {
+                        1 => {
+                            path_component::Field::FieldId(
+                                <::protozero::types::Uint32 as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            )
+                        }
+                        2 => {
+                            path_component::Field::ArrayIndex(
+                                <::protozero::types::Uint32 as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            )
+                        }
+                        3 => {
+                            path_component::Field::MapKeyFieldId(
+                                <::protozero::types::Uint32 as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            )
+                        }
+                        _ => {
+                            return ::core::result::Result::Ok(
+                                ::core::option::Option::None,
+                            );
+                        }
+                    },
+                ),
+            )
+        }
+        /// Iterates over all fields in the order of the bytes, also unknown ones.
+        #[inline]
+        #[must_use]
+        pub fn fields(&self) -> ::protozero::Fields<'a> {
+            self.as_decoder().fields()
+        }
+        /// Returns the untyped decoder, for unknown fields.
+        #[inline]
+        #[must_use]
+        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+            self.message.decoder()
+        }
+    }
+    /// Types nested in `perfetto.protos.VmOpSelect.PathComponent`.
+    pub mod path_component {
+        /// The member of oneof `perfetto.protos.VmOpSelect.PathComponent.field` that is set.
+        #[derive(Clone, Copy, Debug)]
+        #[allow(clippy::enum_variant_names)]
+        pub enum Field {
+            /// Field `field_id` (1, uint32).
+            FieldId(u32),
+            /// Field `array_index` (2, uint32).
+            ///
+            /// The element of the repeated field that the component before names.
+            ArrayIndex(u32),
+            /// Field `map_key_field_id` (3, uint32).
+            ///
+            /// The field by which elements of the repeated field are told apart.
+            MapKeyFieldId(u32),
+        }
+    }
+}
 /// Types nested in `perfetto.protos.ClockSnapshot`.
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub mod clock_snapshot {
@@ -13919,6 +15408,90 @@ pub mod track_descriptor {
 /// Types nested in `perfetto.protos.TracePacket`.
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub mod trace_packet {
+    /// Writer of `perfetto.protos.TracePacket.ProtoVms`.
+    ///
+    /// The machines of the session's buffers, with the state that overwritten packets have left.
+    #[derive(Debug)]
+    pub struct ProtoVms<'w> {
+        message: ::protozero::Message<'w>,
+    }
+    impl<'w> ProtoVms<'w> {
+        /// Number of field `instance`.
+        pub const INSTANCE_FIELD_NUMBER: u32 = 1;
+        /// Appends one element of field `instance` (1, repeated `perfetto.protos.TracePacket.ProtoVms.Instance`).
+        #[inline]
+        pub fn add_instance<R>(
+            &mut self,
+            write: impl ::core::ops::FnOnce(&mut proto_vms::Instance<'_>) -> R,
+        ) -> R {
+            write(&mut self.begin_instance())
+        }
+        /// Begins one element of field `instance` (1, repeated `perfetto.protos.TracePacket.ProtoVms.Instance`).
+        ///
+        /// The message ends when the returned writer is dropped.
+        #[inline]
+        pub fn begin_instance(&mut self) -> proto_vms::Instance<'_> {
+            <proto_vms::Instance<
+                '_,
+            > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
+        }
+        /// Returns the untyped message, for unknown fields.
+        #[inline]
+        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+            &mut self.message
+        }
+    }
+    impl ::protozero::Writer for ProtoVms<'_> {
+        type At<'w> = ProtoVms<'w>;
+        const NAME: &'static str = "perfetto.protos.TracePacket.ProtoVms";
+        #[inline]
+        fn from_message(message: ::protozero::Message<'_>) -> ProtoVms<'_> {
+            ProtoVms { message }
+        }
+    }
+    /// Decoder of `perfetto.protos.TracePacket.ProtoVms`.
+    ///
+    /// The machines of the session's buffers, with the state that overwritten packets have left.
+    #[derive(Clone, Copy, Debug)]
+    pub struct ProtoVmsDecoder<'a> {
+        decoder: ::protozero::Decoder<'a>,
+    }
+    impl<'a> ProtoVmsDecoder<'a> {
+        /// Creates a decoder. Each accessor reads the whole message.
+        #[inline]
+        #[must_use]
+        pub fn new(bytes: &'a [u8]) -> Self {
+            Self {
+                decoder: ::protozero::Decoder::new(bytes),
+            }
+        }
+        /// Returns the elements of field `instance` (1, repeated `perfetto.protos.TracePacket.ProtoVms.Instance`). An error ends the iterator.
+        #[inline]
+        pub fn instance(
+            &self,
+        ) -> impl ::core::iter::Iterator<
+            Item = ::core::result::Result<
+                proto_vms::InstanceDecoder<'a>,
+                ::protozero::DecodeError,
+            >,
+        > + use<'a> {
+            self.decoder
+                .repeated::<::protozero::types::Bytes>(1)
+                .map(|value| value.map(proto_vms::InstanceDecoder::new))
+        }
+        /// Iterates over all fields in the order of the bytes, also unknown ones.
+        #[inline]
+        #[must_use]
+        pub fn fields(&self) -> ::protozero::Fields<'a> {
+            self.as_decoder().fields()
+        }
+        /// Returns the untyped decoder, for unknown fields.
+        #[inline]
+        #[must_use]
+        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+            &self.decoder
+        }
+    }
     /// Enum `perfetto.protos.TracePacket.SequenceFlags`; it may hold numbers without a name.
     ///
     /// Bits of `sequence_flags`.
@@ -14004,6 +15577,8 @@ pub mod trace_packet {
         CloneSnapshotTrigger(super::TriggerDecoder<'a>),
         /// Field `trace_provenance` (124, `perfetto.protos.TraceProvenance`).
         TraceProvenance(super::TraceProvenanceDecoder<'a>),
+        /// Field `protovms` (125, `perfetto.protos.TracePacket.ProtoVms`).
+        Protovms(ProtoVmsDecoder<'a>),
         /// Field `zstd_compressed_packets` (133, bytes).
         ///
         /// A whole trace, compressed by zstd.
@@ -14028,6 +15603,177 @@ pub mod trace_packet {
     pub enum OptionalTrustedPacketSequenceId {
         /// Field `trusted_packet_sequence_id` (10, uint32).
         TrustedPacketSequenceId(u32),
+    }
+    /// Types nested in `perfetto.protos.TracePacket.ProtoVms`.
+    pub mod proto_vms {
+        /// Writer of `perfetto.protos.TracePacket.ProtoVms.Instance`.
+        #[derive(Debug)]
+        pub struct Instance<'w> {
+            message: ::protozero::Message<'w>,
+        }
+        impl<'w> Instance<'w> {
+            /// Number of field `program`.
+            pub const PROGRAM_FIELD_NUMBER: u32 = 1;
+            /// Number of field `state`.
+            pub const STATE_FIELD_NUMBER: u32 = 2;
+            /// Number of field `memory_limit_kb`.
+            pub const MEMORY_LIMIT_KB_FIELD_NUMBER: u32 = 3;
+            /// Number of field `producer_id`.
+            ///
+            /// The producers whose packets are patches for the machine.
+            pub const PRODUCER_ID_FIELD_NUMBER: u32 = 4;
+            /// Appends field `program` (1, `perfetto.protos.VmProgram`).
+            #[inline]
+            pub fn program<R>(
+                &mut self,
+                write: impl ::core::ops::FnOnce(&mut super::super::VmProgram<'_>) -> R,
+            ) -> R {
+                write(&mut self.begin_program())
+            }
+            /// Begins field `program` (1, `perfetto.protos.VmProgram`).
+            ///
+            /// The message ends when the returned writer is dropped.
+            #[inline]
+            pub fn begin_program(&mut self) -> super::super::VmProgram<'_> {
+                <super::super::VmProgram<
+                    '_,
+                > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
+            }
+            /// Appends field `state` (2, `perfetto.protos.TracePacket`).
+            #[inline]
+            pub fn state<R>(
+                &mut self,
+                write: impl ::core::ops::FnOnce(&mut super::super::TracePacket<'_>) -> R,
+            ) -> R {
+                write(&mut self.begin_state())
+            }
+            /// Begins field `state` (2, `perfetto.protos.TracePacket`).
+            ///
+            /// The message ends when the returned writer is dropped.
+            #[inline]
+            pub fn begin_state(&mut self) -> super::super::TracePacket<'_> {
+                <super::super::TracePacket<
+                    '_,
+                > as ::protozero::Writer>::from_message(self.message.begin_nested::<2>())
+            }
+            /// Appends field `memory_limit_kb` (3, uint32).
+            #[inline]
+            pub fn set_memory_limit_kb(&mut self, value: u32) -> &mut Self {
+                self.message.append_uint32::<3>(value);
+                self
+            }
+            /// Appends one element of field `producer_id` (4, repeated int32).
+            ///
+            /// The producers whose packets are patches for the machine.
+            #[inline]
+            pub fn add_producer_id(&mut self, value: i32) -> &mut Self {
+                self.message.append_int32::<4>(value);
+                self
+            }
+            /// Returns the untyped message, for unknown fields.
+            #[inline]
+            pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+                &mut self.message
+            }
+        }
+        impl ::protozero::Writer for Instance<'_> {
+            type At<'w> = Instance<'w>;
+            const NAME: &'static str = "perfetto.protos.TracePacket.ProtoVms.Instance";
+            #[inline]
+            fn from_message(message: ::protozero::Message<'_>) -> Instance<'_> {
+                Instance { message }
+            }
+        }
+        /// Decoder of `perfetto.protos.TracePacket.ProtoVms.Instance`.
+        #[derive(Clone, Copy, Debug)]
+        pub struct InstanceDecoder<'a> {
+            message: ::protozero::IndexedMessage<'a, 4>,
+        }
+        impl<'a> InstanceDecoder<'a> {
+            /// Creates a decoder, and reads the message once to find its fields.
+            #[inline]
+            #[must_use]
+            pub fn new(bytes: &'a [u8]) -> Self {
+                let slot_of = |number| match number {
+                    1 => 0,
+                    2 => 1,
+                    3 => 2,
+                    4 => 3,
+                    _ => 4,
+                };
+                Self {
+                    message: ::protozero::IndexedMessage::new(bytes, 3, slot_of),
+                }
+            }
+            /// Returns the last value of field `program` (1, `perfetto.protos.VmProgram`).
+            ///
+            /// # Errors
+            ///
+            /// If decoding fails.
+            #[inline]
+            pub fn program(
+                &self,
+            ) -> ::core::result::Result<
+                ::core::option::Option<super::super::VmProgramDecoder<'a>>,
+                ::protozero::DecodeError,
+            > {
+                self.message
+                    .last::<::protozero::types::Bytes>(0)
+                    .map(|value| value.map(super::super::VmProgramDecoder::new))
+            }
+            /// Returns the last value of field `state` (2, `perfetto.protos.TracePacket`).
+            ///
+            /// # Errors
+            ///
+            /// If decoding fails.
+            #[inline]
+            pub fn state(
+                &self,
+            ) -> ::core::result::Result<
+                ::core::option::Option<super::super::TracePacketDecoder<'a>>,
+                ::protozero::DecodeError,
+            > {
+                self.message
+                    .last::<::protozero::types::Bytes>(1)
+                    .map(|value| value.map(super::super::TracePacketDecoder::new))
+            }
+            /// Returns the last value of field `memory_limit_kb` (3, uint32).
+            ///
+            /// # Errors
+            ///
+            /// If decoding fails.
+            #[inline]
+            pub fn memory_limit_kb(
+                &self,
+            ) -> ::core::result::Result<
+                ::core::option::Option<u32>,
+                ::protozero::DecodeError,
+            > {
+                self.message.last::<::protozero::types::Uint32>(2)
+            }
+            /// Returns the elements of field `producer_id` (4, repeated int32). An error ends the iterator.
+            ///
+            /// The producers whose packets are patches for the machine.
+            #[must_use]
+            #[inline]
+            pub fn producer_id(
+                &self,
+            ) -> ::protozero::Repeated<'a, ::protozero::types::Int32> {
+                self.message.repeated::<::protozero::types::Int32>(3, 4)
+            }
+            /// Iterates over all fields in the order of the bytes, also unknown ones.
+            #[inline]
+            #[must_use]
+            pub fn fields(&self) -> ::protozero::Fields<'a> {
+                self.as_decoder().fields()
+            }
+            /// Returns the untyped decoder, for unknown fields.
+            #[inline]
+            #[must_use]
+            pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+                self.message.decoder()
+            }
+        }
     }
 }
 /// Messages of package `perfetto.protos` as plain Rust values.
@@ -14144,6 +15890,44 @@ pub mod owned {
         }
         #[inline]
         fn encode(&self, writer: &mut super::PriorityBoostConfig<'_>) {
+            let bytes = ::protozero::OwnedMessage::encode_to_vec(self);
+            writer.as_message_mut().append_raw(&bytes);
+        }
+    }
+    /// `perfetto.protos.ProtoVmConfig` as a plain Rust value.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct ProtoVmConfig {
+        /// Field `memory_limit_kb` (1, uint32).
+        ///
+        /// The maximum size of the state.
+        pub memory_limit_kb: ::core::option::Option<u32>,
+        /// The fields that the schema does not have, extensions included.
+        pub unknown_fields: ::protozero::owned::UnknownFields,
+    }
+    impl ::protozero::OwnedMessage for ProtoVmConfig {
+        type Writer<'w> = super::ProtoVmConfig<'w>;
+        #[inline]
+        fn merge_field(
+            &mut self,
+            field: &::protozero::owned::EncodedField<'_>,
+        ) -> ::core::result::Result<(), ::protozero::DecodeError> {
+            match field.number() {
+                1 => {
+                    field
+                        .optional::<
+                            ::protozero::types::Uint32,
+                        >(&mut self.memory_limit_kb)
+                }
+                _ => field.keep(&mut self.unknown_fields),
+            }
+        }
+        #[inline]
+        fn encode_fields(&self, fields: &mut ::protozero::owned::FieldEncoder) {
+            fields.optional::<::protozero::types::Uint32>(1, &self.memory_limit_kb);
+            fields.unknown(&self.unknown_fields);
+        }
+        #[inline]
+        fn encode(&self, writer: &mut super::ProtoVmConfig<'_>) {
             let bytes = ::protozero::OwnedMessage::encode_to_vec(self);
             writer.as_message_mut().append_raw(&bytes);
         }
@@ -14300,6 +16084,8 @@ pub mod owned {
         >,
         /// Field `priority_boost` (10, `perfetto.protos.PriorityBoostConfig`).
         pub priority_boost: ::core::option::Option<PriorityBoostConfig>,
+        /// Field `protovm_config` (12, `perfetto.protos.ProtoVmConfig`).
+        pub protovm_config: ::core::option::Option<ProtoVmConfig>,
         /// Field `trace_duration_ms` (3, uint32).
         ///
         /// The service overwrites these in the copy that it sends to producers.
@@ -14358,6 +16144,12 @@ pub mod owned {
                         .optional::<
                             ::protozero::owned::Nested<PriorityBoostConfig>,
                         >(&mut self.priority_boost)
+                }
+                12 => {
+                    field
+                        .optional::<
+                            ::protozero::owned::Nested<ProtoVmConfig>,
+                        >(&mut self.protovm_config)
                 }
                 3 => {
                     field
@@ -14439,6 +16231,10 @@ pub mod owned {
                     ::protozero::owned::Nested<PriorityBoostConfig>,
                 >(10, &self.priority_boost);
             fields.optional::<::protozero::types::Str>(11, &self.target_buffer_name);
+            fields
+                .optional::<
+                    ::protozero::owned::Nested<ProtoVmConfig>,
+                >(12, &self.protovm_config);
             fields
                 .optional::<
                     ::protozero::owned::Nested<TrackEventConfig>,

@@ -915,6 +915,10 @@ impl<'w> SequenceAccount<'w> {
     ///
     /// In the trace, but what they build on is lost: names, or the time before.
     pub const UNDECODABLE_FIELD_NUMBER: u32 = 18;
+    /// Number of field `folded`.
+    ///
+    /// Overwritten in a ring that keeps a state, and part of that state since.
+    pub const FOLDED_FIELD_NUMBER: u32 = 19;
     /// Appends field `sequence_id` (1, uint32).
     ///
     /// Not set for writers that found no id free.
@@ -1057,6 +1061,14 @@ impl<'w> SequenceAccount<'w> {
         self.message.append_uint64::<18>(value);
         self
     }
+    /// Appends field `folded` (19, uint64).
+    ///
+    /// Overwritten in a ring that keeps a state, and part of that state since.
+    #[inline]
+    pub fn set_folded(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<19>(value);
+        self
+    }
     /// Returns the untyped message, for unknown fields.
     #[inline]
     pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
@@ -1077,7 +1089,7 @@ impl ::protozero::Writer for SequenceAccount<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct SequenceAccountDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 18>,
+    message: ::protozero::IndexedMessage<'a, 19>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> SequenceAccountDecoder<'a> {
@@ -1104,10 +1116,11 @@ impl<'a> SequenceAccountDecoder<'a> {
             16 => 15,
             17 => 16,
             18 => 17,
-            _ => 18,
+            19 => 18,
+            _ => 19,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 18, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 19, slot_of),
         }
     }
     /// Returns the last value of field `sequence_id` (1, uint32).
@@ -1344,6 +1357,19 @@ impl<'a> SequenceAccountDecoder<'a> {
         &self,
     ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
         self.message.last::<::protozero::types::Uint64>(17)
+    }
+    /// Returns the last value of field `folded` (19, uint64).
+    ///
+    /// Overwritten in a ring that keeps a state, and part of that state since.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn folded(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(18)
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]

@@ -155,6 +155,9 @@ fn describe(descriptor: &Descriptor, out: &mut DataSourceDescriptor<'_>) {
     out.set_will_notify_on_stop(descriptor.notifies_stop);
     out.set_handles_incremental_state_clear(descriptor.clears_incremental_state);
     out.set_no_flush(descriptor.needs_no_flush);
+    if !descriptor.protovm_program.is_empty() {
+        out.set_protovm_program(&descriptor.protovm_program);
+    }
     if !descriptor.categories.is_empty() {
         out.track_event_descriptor(|out| {
             for category in &descriptor.categories {
@@ -246,6 +249,7 @@ fn described(descriptor: &DataSourceDescriptorDecoder<'_>) -> Result<Descriptor,
             .handles_incremental_state_clear()?
             .unwrap_or_default(),
         extension_descriptors: Arc::default(),
+        protovm_program: descriptor.protovm_program()?.unwrap_or_default().into(),
         categories,
         encoded: descriptor.as_decoder().bytes().into(),
     })

@@ -331,6 +331,86 @@ impl<'a> IpcFrameDecoder<'a> {
         self.message.decoder()
     }
 }
+/// Writer of `perfetto.protos.ProtoVmConfig`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ProtoVmConfig<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> ProtoVmConfig<'w> {
+    /// Number of field `memory_limit_kb`.
+    ///
+    /// The maximum size of the state.
+    pub const MEMORY_LIMIT_KB_FIELD_NUMBER: u32 = 1;
+    /// Appends field `memory_limit_kb` (1, uint32).
+    ///
+    /// The maximum size of the state.
+    #[inline]
+    pub fn set_memory_limit_kb(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<1>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for ProtoVmConfig<'_> {
+    type At<'w> = ProtoVmConfig<'w>;
+    const NAME: &'static str = "perfetto.protos.ProtoVmConfig";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> ProtoVmConfig<'_> {
+        ProtoVmConfig { message }
+    }
+}
+/// Decoder of `perfetto.protos.ProtoVmConfig`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct ProtoVmConfigDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 1>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> ProtoVmConfigDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            _ => 1,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+        }
+    }
+    /// Returns the last value of field `memory_limit_kb` (1, uint32).
+    ///
+    /// The maximum size of the state.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn memory_limit_kb(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(0)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
 /// Writer of `perfetto.protos.InitializeConnectionRequest`.
 #[derive(Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
@@ -1889,6 +1969,10 @@ impl<'w> DataSourceDescriptor<'w> {
     pub const ID_FIELD_NUMBER: u32 = 7;
     /// Number of field `no_flush`.
     pub const NO_FLUSH_FIELD_NUMBER: u32 = 9;
+    /// Number of field `protovm_program`.
+    ///
+    /// A `VmProgram`.
+    pub const PROTOVM_PROGRAM_FIELD_NUMBER: u32 = 10;
     /// Appends field `name` (1, string).
     #[inline]
     pub fn set_name(&mut self, value: &str) -> &mut Self {
@@ -1942,6 +2026,14 @@ impl<'w> DataSourceDescriptor<'w> {
         self.message.append_bool::<9>(value);
         self
     }
+    /// Appends field `protovm_program` (10, bytes).
+    ///
+    /// A `VmProgram`.
+    #[inline]
+    pub fn set_protovm_program(&mut self, value: &[u8]) -> &mut Self {
+        self.message.append_bytes::<10>(value);
+        self
+    }
     /// Returns the untyped message, for unknown fields.
     #[inline]
     pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
@@ -1960,7 +2052,7 @@ impl ::protozero::Writer for DataSourceDescriptor<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct DataSourceDescriptorDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 7>,
+    message: ::protozero::IndexedMessage<'a, 8>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> DataSourceDescriptorDecoder<'a> {
@@ -1976,10 +2068,11 @@ impl<'a> DataSourceDescriptorDecoder<'a> {
             6 => 4,
             7 => 5,
             9 => 6,
-            _ => 7,
+            10 => 7,
+            _ => 8,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 7, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 8, slot_of),
         }
     }
     /// Returns the last value of field `name` (1, string).
@@ -2066,6 +2159,22 @@ impl<'a> DataSourceDescriptorDecoder<'a> {
         &self,
     ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
         self.message.last::<::protozero::types::Bool>(6)
+    }
+    /// Returns the last value of field `protovm_program` (10, bytes).
+    ///
+    /// A `VmProgram`.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn protovm_program(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a [u8]>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Bytes>(7)
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]

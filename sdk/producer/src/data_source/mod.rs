@@ -92,6 +92,13 @@ pub trait DataSource: Sized + Send + Sync + 'static {
     /// it once, for readers that do not know the schema. Empty if there is none.
     const DESCRIPTORS: &'static [u8] = &[];
 
+    /// The program by which a ring buffer keeps a state of the packets that it overwrites: a serialized
+    /// `VmProgram`, as `protozero_codegen::VmProgram` makes one in a build script. Empty for none.
+    ///
+    /// A session keeps the state if its configuration of the data source gives it a size, with
+    /// `protovm_config`.
+    const PROTOVM_PROGRAM: &'static [u8] = &[];
+
     /// The state of each thread for each instance; see [`TraceContext::thread_state`].
     type ThreadState: Default + 'static;
 
@@ -170,6 +177,7 @@ impl DataSourceState {
     #[must_use]
     pub const fn of<D: DataSource>() -> Self {
         Self::new(D::NAME, D::DESCRIPTORS, instance::set_up::<D>)
+            .with_protovm_program(D::PROTOVM_PROGRAM)
     }
 }
 
@@ -197,16 +205,21 @@ impl DataSourceState {
 /// ```
 ///
 /// An optional third argument sets [`DataSource::DESCRIPTORS`]: `data_source!(Gpu,
-/// "com.example.gpu", protozero::include_descriptor_set!("gpu"))`.
+/// "com.example.gpu", protozero::include_descriptor_set!("gpu"))`. A fourth one sets
+/// [`DataSource::PROTOVM_PROGRAM`].
 #[macro_export]
 macro_rules! data_source {
     ($type:path, $name:expr $(,)?) => {
         $crate::data_source!($type, $name, &[]);
     };
     ($type:path, $name:expr, $descriptors:expr $(,)?) => {
+        $crate::data_source!($type, $name, $descriptors, &[]);
+    };
+    ($type:path, $name:expr, $descriptors:expr, $protovm_program:expr $(,)?) => {
         impl $crate::DataSource for $type {
             const NAME: &'static str = $name;
             const DESCRIPTORS: &'static [u8] = $descriptors;
+            const PROTOVM_PROGRAM: &'static [u8] = $protovm_program;
             type ThreadState = ();
             type IncrementalState = ();
             $crate::data_source_state!($type);
