@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_fuzz::audited_buffer::AuditedBuffer;
 use tracezero_fuzz::choices::{Chunk, Payload, Shape, Writer};
-use tracezero_service::trace_buffer::{ClientIdentity, UntrustedChunk};
+use tracezero_service::trace_buffer::{ClientIdentity, Overwritten, UntrustedChunk};
 
 #[derive(Arbitrary, Debug)]
 struct Input {
@@ -46,13 +46,18 @@ enum Action {
 fuzz_target!(|input: Input| {
     let mut audited = AuditedBuffer::new(input.shape);
     // Relaxed: there is only one thread, so there is no other memory to order.
-    let shown = Arc::new(AtomicU64::new(0));
+    let [shown, kept] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
     if input.observes {
-        let shown = Arc::clone(&shown);
+        let (shown, kept) = (Arc::clone(&shown), Arc::clone(&kept));
         audited.buffer().observe_overwrites(move |packet| {
             let len_bytes = packet.slices().map(<[u8]>::len).sum::<usize>();
             assert_eq!(len_bytes, packet.len_bytes());
             shown.fetch_add(1, Ordering::Relaxed);
+            if len_bytes % 2 == 0 {
+                return Overwritten::Lost;
+            }
+            kept.fetch_add(1, Ordering::Relaxed);
+            Overwritten::Folded
         });
     }
     for action in &input.actions {
@@ -61,10 +66,12 @@ fuzz_target!(|input: Input| {
     }
     audited.read_all();
     audited.audit();
-    let overwritten: u64 = (audited.buffer().all_packet_counts())
-        .map(|(_, _, counts)| counts.overwritten)
-        .sum();
-    assert!(shown.load(Ordering::Relaxed) <= overwritten);
+    let counts = audited.buffer().all_packet_counts();
+    let (overwritten, folded) = counts.fold((0, 0), |sum, (_, _, counts)| {
+        (sum.0 + counts.overwritten, sum.1 + counts.folded)
+    });
+    assert_eq!(kept.load(Ordering::Relaxed), folded);
+    assert!(shown.load(Ordering::Relaxed) <= overwritten + folded);
 });
 
 fn apply(audited: &mut AuditedBuffer, action: &Action) {

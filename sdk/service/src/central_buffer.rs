@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::buffer_counts::{AlreadyRead, BufferCounts, EarlierCounts};
+use super::folded_state::{FoldedState, FoldedStates, StateStats};
 use super::packet_framer::Writer;
 use super::reader_lag::{ReaderLag, Urgency};
 use super::trace_buffer::{
@@ -49,6 +50,10 @@ pub struct CentralBuffer {
     gone_writers: Mutex<Writers>,
     /// For a buffer of a clone: the writers at the time of the clone.
     pub(super) writers_then: Option<Writers>,
+    /// The states of overwritten packets. Locked while `contents` is, by the observer of its buffer.
+    states: Arc<Mutex<FoldedStates>>,
+    /// For a buffer of a clone: the states at the time of the clone.
+    states_then: Option<Vec<FoldedState>>,
 }
 
 impl fmt::Debug for CentralBuffer {
@@ -74,6 +79,7 @@ struct Contents {
 pub(super) struct TakenBuffer {
     buffer: TraceBuffer,
     earlier: EarlierCounts,
+    states: Vec<FoldedState>,
 }
 
 impl TakenBuffer {
@@ -82,6 +88,7 @@ impl TakenBuffer {
         Self {
             buffer,
             earlier: EarlierCounts::default(),
+            states: Vec::new(),
         }
     }
 }
@@ -136,6 +143,8 @@ impl CentralBuffer {
             progress: Arc::new(progress),
             read_mode,
             writers_then: None,
+            states: Arc::default(),
+            states_then: None,
         }
     }
 
@@ -144,6 +153,7 @@ impl CentralBuffer {
         let mut buffer = Self::new(id, taken.buffer, ReadMode::AllAtEnd);
         buffer.contents.get_mut().earlier = taken.earlier;
         buffer.writers_then = Some(writers_then);
+        buffer.states_then = Some(taken.states);
         buffer
     }
 
@@ -349,6 +359,7 @@ impl CentralBuffer {
         Ok(TakenBuffer {
             buffer: contents.buffer.clone_read_only()?,
             earlier: contents.earlier.of_clone(&contents.buffer, read),
+            states: self.folded_states(),
         })
     }
 
@@ -371,10 +382,53 @@ impl CentralBuffer {
         contents.parts = 0;
         contents.lag.note_successor(&successor);
         self.progress.advance(RingProgress::QUARTER);
+        let states = self.folded_states();
+        if !states.is_empty() {
+            self.states.lock().fold_all(&contents.buffer);
+            self.observe(&mut successor);
+        }
         TakenBuffer {
             buffer: mem::replace(&mut contents.buffer, successor),
             earlier,
+            states,
         }
+    }
+
+    /// Keeps a state of the packets of `producer` that the buffer overwrites from now on. Returns false
+    /// if it cannot; the statistics say why.
+    pub(super) fn keep_state(
+        &self,
+        producer: ProducerId,
+        data_source: &str,
+        program: &[u8],
+        limit_kib: u32,
+    ) -> bool {
+        let mut contents = self.contents.lock();
+        let mut states = self.states.lock();
+        let is_kept = states.add(producer, data_source, program, limit_kib);
+        drop(states);
+        if is_kept {
+            self.observe(&mut contents.buffer);
+        }
+        is_kept
+    }
+
+    fn observe(&self, buffer: &mut TraceBuffer) {
+        let states = Arc::clone(&self.states);
+        buffer.observe_overwrites(move |packet| states.lock().fold(packet));
+    }
+
+    /// Returns the states of overwritten packets.
+    pub(super) fn folded_states(&self) -> Vec<FoldedState> {
+        match &self.states_then {
+            Some(states) => states.clone(),
+            None => self.states.lock().states(),
+        }
+    }
+
+    /// Adds the statistics of the states. `buffer` is the position of this buffer in the configuration.
+    pub(super) fn add_state_stats(&self, buffer: usize, stats: &mut Vec<StateStats>) {
+        stats.extend(self.states.lock().stats(buffer));
     }
 
     /// Returns the packet counts of all sequences in the buffer.

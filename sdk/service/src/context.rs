@@ -45,6 +45,8 @@ pub(super) enum Effect {
     StateChanged(ConcurrentSessionEvent),
     /// Counts that a producer has reached the limit of instances.
     InstanceRefused(ProducerId),
+    /// The program of a data source of this producer cannot be run.
+    ProgramRefused(ProducerId),
     /// Continues a clone after a group of its buffers was flushed.
     CloneFlushed(CloneId, Vec<usize>, FlushOutcome),
     /// Scrapes, without the lock of the service. Then the session continues.

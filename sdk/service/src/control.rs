@@ -144,6 +144,9 @@ impl Control {
                 Effect::InstanceRefused(producer) => {
                     self.limit_reached(producer, ProducerLimit::Instances, 1);
                 }
+                Effect::ProgramRefused(producer) => {
+                    self.limit_reached(producer, ProducerLimit::Programs, 1);
+                }
                 Effect::CloneFlushed(clone, group, outcome) => {
                     self.clone_flushed(clone, &group, outcome);
                 }
@@ -247,6 +250,8 @@ impl Control {
             ProducerLimit::Triggers => self.triggers_ignored += count,
             // The session has counted it.
             ProducerLimit::Instances => {}
+            // Nothing is lost but the state.
+            ProducerLimit::Programs => {}
         }
         let now_ns = self.environment.now_ns();
         let producer = self.producers.get_mut(&id);

@@ -33,6 +33,7 @@ fn size_bytes(descriptor: &DataSourceDescriptor) -> usize {
     size_of_val(descriptor)
         + descriptor.name.len()
         + descriptor.extension_descriptors.len()
+        + descriptor.protovm_program.len()
         + descriptor.encoded.len()
         + categories.sum::<usize>()
 }

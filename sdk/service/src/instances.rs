@@ -89,6 +89,13 @@ impl TracingSession {
             let buffer = &self.buffers[entry.buffer_index];
             let config = &self.recording.config;
             producer.link.allow(buffer);
+            let program = &descriptor.protovm_program;
+            if let Some(limit_kib) = entry.state_max_kib
+                && !program.is_empty()
+                && !buffer.keep_state(producer_id, &descriptor.name, program, limit_kib)
+            {
+                (context.effects).push(Effect::ProgramRefused(producer_id));
+            }
             let setup = DataSourceSetup {
                 session: context.session,
                 name: descriptor.name.clone(),

@@ -31,6 +31,7 @@
 pub mod trace_buffer; // the central ring: takes chunks, returns whole packets
 mod reader_lag; // how far the reader of a buffer is behind, and when writers wait for it
 mod buffer_counts; // packet counts over the trace buffers of a buffer
+mod folded_state; // what a ring keeps of the packets that it overwrites
 mod central_buffer; // a trace buffer in use: its writers and its reader
 mod lent_memory; // the shared memory of a producer
 mod producer_link; // the buffers that a producer may write to
@@ -88,6 +89,7 @@ pub use self::central_buffer::CentralBuffer;
 pub use self::control::Limits;
 pub use self::environment::{ClockReading, Environment, Machine};
 pub use self::error::{Refusal, SessionError};
+pub use self::folded_state::StateStats;
 pub use self::lent_memory::{LentMemory, MemoryToCome};
 pub use self::lifecycle::SessionRequest;
 pub use self::limit_log::{LimitReached, ProducerLimit};

@@ -18,10 +18,18 @@ pub enum ProducerLimit {
     /// The rate and the number of triggers, or the size of a name:
     /// [`TraceStats::triggers_ignored`](crate::TraceStats::triggers_ignored).
     Triggers,
+    /// The number of programs for states of overwritten packets, or the size of a program, or a program
+    /// that is malformed.
+    Programs,
 }
 
 impl ProducerLimit {
-    pub(super) const ALL: [Self; 3] = [Self::DataSources, Self::Instances, Self::Triggers];
+    pub(super) const ALL: [Self; 4] = [
+        Self::DataSources,
+        Self::Instances,
+        Self::Triggers,
+        Self::Programs,
+    ];
 }
 
 /// A limit that a producer has reached. `Display` formats it as one line for a log, whatever the
@@ -57,6 +65,7 @@ impl fmt::Display for LimitReached {
             ProducerLimit::DataSources => "data sources refused",
             ProducerLimit::Instances => "instances not set up",
             ProducerLimit::Triggers => "triggers ignored",
+            ProducerLimit::Programs => "data sources without the state of overwritten packets",
         };
         write!(f, ": {count} {refused}, because a limit was reached")
     }

@@ -2,6 +2,7 @@
 
 use super::control::{Control, Limits};
 use super::error::{Refusal, SessionError};
+use super::folded_state::PROGRAMS_PER_DATA_SOURCE_MAX;
 use super::phase::End;
 use super::recording::Recording;
 use tracezero_config::SessionConfig;
@@ -161,5 +162,8 @@ impl Control {
 fn buffers_bytes(config: &SessionConfig) -> u64 {
     let sizes = config.buffers.iter();
     let kib = sizes.map(|buffer| u64::from(buffer.limit_kb.unwrap_or(buffer.size_kb)));
-    kib.sum::<u64>() * 1024
+    let states = config.data_sources.iter();
+    let states_kib = states.map(|it| u64::from(it.state_max_kib.unwrap_or_default()));
+    let programs = PROGRAMS_PER_DATA_SOURCE_MAX as u64;
+    (kib.sum::<u64>() + states_kib.sum::<u64>() * programs) * 1024
 }

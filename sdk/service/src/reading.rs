@@ -90,6 +90,10 @@ impl TracingSession {
         let primary_clock = self.primary_clock();
         let is_first = std::mem::take(&mut self.due.preamble);
         let provenance = is_first.then(|| reader.provenance());
+        let states = match is_first {
+            true => reader.folded_states(),
+            false => Vec::new(),
+        };
         append(&mut reader.packets, environment, |packets| {
             for snapshot in self
                 .first_clock_snapshot
@@ -124,6 +128,9 @@ impl TracingSession {
             }
             if let Some(provenance) = &provenance {
                 packets.trace_provenance(provenance);
+                if !states.is_empty() {
+                    packets.protovms(&states);
+                }
                 if !builtin.disable_system_info {
                     packets.system_info();
                 }

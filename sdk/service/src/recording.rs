@@ -47,6 +47,7 @@ pub(crate) struct RecordedDataSource {
     pub(crate) buffer_index: usize,
     pub(crate) exhausted_policy: Option<BufferExhaustedPolicy>,
     pub(crate) stall_limit: Option<Duration>,
+    pub(crate) state_max_kib: Option<u32>,
     /// The names and patterns of producers that the entry admits. It admits all if both are empty.
     producer_names: Vec<String>,
     producer_patterns: Vec<Regex>,
@@ -121,6 +122,7 @@ impl Recording {
                     buffer_index,
                     exhausted_policy: data_source.exhausted_policy,
                     stall_limit: data_source.stall_limit,
+                    state_max_kib: data_source.state_max_kib,
                     producer_names: data_source.producer_name_filter.clone(),
                     producer_patterns: data_source
                         .producer_name_regex_filter
@@ -172,6 +174,7 @@ impl Recording {
                 buffer_index: 0,
                 exhausted_policy: None,
                 stall_limit: None,
+                state_max_kib: None,
                 producer_names: Vec::new(),
                 producer_patterns: Vec::new(),
                 is_for_this_machine: true,

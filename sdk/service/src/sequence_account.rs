@@ -48,6 +48,9 @@ pub struct SequenceAccount {
     /// the account of a clone, also packets that were read from the source before, unless the clone
     /// begins with the source's file.
     pub removed: u64,
+    /// Packets that a ring overwrote, and that are part of the state which it keeps for their data
+    /// source.
+    pub folded: u64,
     /// Packets lost because the writer found no free chunk of shared memory.
     pub dropped: u64,
     /// Packets lost because the ring overwrote them before they were read.
@@ -102,6 +105,7 @@ impl SequenceAccount {
             read: counts.read,
             buffered: counts.unread,
             removed,
+            folded: counts.folded,
             overwritten: counts.overwritten,
             discarded: counts.discarded,
             late: counts.late,
@@ -114,7 +118,8 @@ impl SequenceAccount {
             account.dropped = totals.counts.packets_dropped;
             account.begun = totals.counts.packets_begun - totals.counts.packets_empty;
         }
-        let known = account.read + account.buffered + account.removed + account.lost();
+        let known =
+            account.read + account.buffered + account.removed + account.folded + account.lost();
         // The writers of a producer that has gone, or that is in another process, may not have reported
         // what they began. Count what is known.
         account.begun = account.begun.max(known);
@@ -168,6 +173,7 @@ impl SequenceAccount {
         out.set_file_full(self.file_full);
         out.set_undecodable(self.undecodable);
         out.set_write_failed(self.write_failed);
+        out.set_folded(self.folded);
     }
 }
 
@@ -189,6 +195,7 @@ impl fmt::Display for SequenceAccount {
             (self.buffered, "buffered"),
             (self.in_flight, "in flight"),
             (self.removed, "removed"),
+            (self.folded, "folded into a state"),
             (self.dropped, "dropped"),
             (self.overwritten, "overwritten"),
             (self.discarded, "discarded"),

@@ -2,6 +2,7 @@
 //! what happened to the session.
 
 use super::environment::Environment;
+use super::folded_state::FoldedState;
 use super::lifecycle_events::Event;
 use super::packet_framer::SERVICE_SEQUENCE_ID;
 use super::phase::State;
@@ -143,6 +144,17 @@ impl ServicePackets<'_, '_> {
         });
     }
 
+    /// Writes the states of overwritten packets.
+    pub(super) fn protovms(&mut self, states: &[FoldedState]) {
+        self.packet_now(&|packet| {
+            packet.protovms(|out| {
+                for state in states {
+                    out.add_instance(|out| write_state(state, out));
+                }
+            });
+        });
+    }
+
     pub(super) fn system_info(&mut self) {
         self.packet_now(&|packet| packet.system_info(system_info));
     }
@@ -210,6 +222,15 @@ impl ServicePackets<'_, '_> {
             packet.set_timestamp_clock_id(clock::BUILTIN_CLOCK_BOOTTIME);
             write(packet);
         });
+    }
+}
+
+fn write_state(state: &FoldedState, out: &mut protos::trace_packet::proto_vms::Instance<'_>) {
+    out.program(|out| out.as_message_mut().append_raw(&state.program));
+    out.state(|out| out.as_message_mut().append_raw(&state.state));
+    out.set_memory_limit_kb(state.limit_kib);
+    for producer in &state.producers {
+        out.add_producer_id(producer.value().cast_signed());
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::central_buffer::CentralBuffer;
 use super::compression::append_packed;
+use super::folded_state::FoldedState;
 use super::packet_framer::{PacketFramer, READ_BATCH_BYTES, give_back};
 use super::read_positions::ReadPositions;
 use super::trace_buffer::{Mark, TraceBuffer};
@@ -104,6 +105,12 @@ impl TraceReader {
             file_end: None,
             positions: None,
         }
+    }
+
+    /// Returns the states of the packets that the buffers have overwritten so far.
+    pub(super) fn folded_states(&self) -> Vec<FoldedState> {
+        let buffers = self.buffers.iter();
+        buffers.flat_map(|it| it.folded_states()).collect()
     }
 
     /// Writes, behind each batch, how far sequences were read, so that a recovery can continue

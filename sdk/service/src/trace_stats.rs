@@ -1,6 +1,7 @@
 //! Statistics of a session, for its trace and for [`Service::stats`](crate::Service::stats).
 
 use super::control::Control;
+use super::folded_state::StateStats;
 use super::pending_flush::FlushOutcome;
 use super::sequence_account::{SequenceAccount, sequence_accounts};
 use super::trace_buffer::{BufferStats, ChunkPayloadHistogram};
@@ -32,6 +33,8 @@ pub struct TraceStats {
     pub writers: Vec<WriterStats>,
     /// The accounts of all packets, by sequence and buffer.
     pub sequences: Vec<SequenceAccount>,
+    /// The states that rings keep of overwritten packets.
+    pub states: Vec<StateStats>,
     /// The number of producers that are connected to the service.
     pub producers_connected: u32,
     /// The number of producers that were ever connected.
@@ -105,6 +108,7 @@ impl Control {
                 reader.writer_stats()
             },
             sequences: sequence_accounts(reader, |buffers| self.writers_of(buffers)),
+            states: reader.state_stats(),
             producers_connected: self.producers.len() as u32,
             producers_seen: u64::from(self.last_producer.value()),
             data_sources_registered: self
@@ -155,6 +159,14 @@ impl TraceReader {
             buffers.push(sequences.collect());
         }
         buffers
+    }
+
+    fn state_stats(&self) -> Vec<StateStats> {
+        let mut stats = Vec::new();
+        for (index, buffer) in self.buffers().iter().enumerate() {
+            buffer.add_state_stats(index, &mut stats);
+        }
+        stats
     }
 
     pub(super) fn writer_stats(&mut self) -> Vec<WriterStats> {

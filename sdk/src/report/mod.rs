@@ -44,6 +44,9 @@ pub struct Report {
     /// The number of packets of trace writers of this process that snapshots moved out of the
     /// buffers.
     pub packets_removed: u64,
+    /// The number of packets that a ring overwrote, and that are part of the state with which the trace
+    /// begins. They are not lost.
+    pub packets_folded: u64,
     /// The number of packets that are in no trace, by cause.
     pub losses: Losses,
     /// The counts of packets by sequence and buffer.
@@ -158,6 +161,7 @@ impl Report {
             packets_begun: sum(|account| account.begun),
             packets_read: sum(|account| account.read),
             packets_removed: sum(|account| account.removed),
+            packets_folded: sum(|account| account.folded),
             losses: Losses::of(&sequences, nested),
             sequences,
             memory,
@@ -256,7 +260,11 @@ impl fmt::Display for Report {
         if self.data_packets > 0 {
             write!(f, "{}, ", Counted(self.data_packets, "packet"))?;
         }
-        write!(f, "{} bytes, {}", self.bytes, self.losses)?;
+        write!(f, "{} bytes, ", self.bytes)?;
+        if self.packets_folded > 0 {
+            write!(f, "{} folded into states, ", self.packets_folded)?;
+        }
+        write!(f, "{}", self.losses)?;
         if let Some(path) = &self.path {
             write!(f, ": {}", path.display())?;
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tracezero_core::ids::SessionId;
-use tracezero_service::{RequestedDataSources, Service};
+use tracezero_service::{RequestedDataSources, Service, StateStats};
 use tracezero_track_event::{
     ARG_MAX_BYTES, AlteredCounts, CategoryFilter, ENABLED, EventConfig, OPEN_SPANS_MAX, TRACK_EVENT,
 };
@@ -73,6 +73,16 @@ pub enum Warning {
         /// The number of spans that are missing.
         count: u64,
     },
+    /// A data source has no state of overwritten packets, or its state lacks some: its program is wrong,
+    /// or the state has reached its maximum size.
+    IncompleteState {
+        /// The name of the data source.
+        data_source: String,
+        /// The number of packets that the state lacks.
+        packets: u64,
+        /// What went wrong first.
+        error: String,
+    },
     /// No category that the program reached or declared has a tag that matches a pattern of the
     /// configuration.
     UnmatchedTag {
@@ -104,6 +114,7 @@ pub(crate) fn warnings(
         }
     }
     warnings.extend(about_values(altered));
+    warnings.extend(about_states(service, session));
     warnings
 }
 
@@ -140,6 +151,18 @@ fn about_categories(requested: &RequestedDataSources) -> Vec<Warning> {
         categories.chain(tags).collect::<Vec<_>>()
     };
     filters.iter().flat_map(of_filter).collect()
+}
+
+fn about_states(service: &Service, session: SessionId) -> Vec<Warning> {
+    let states = service.stats(session).unwrap_or_default().states;
+    let warning = |state: StateStats| {
+        Some(Warning::IncompleteState {
+            data_source: state.data_source,
+            packets: state.packets_aborted,
+            error: state.error?.as_ref().to_owned(),
+        })
+    };
+    states.into_iter().filter_map(warning).collect()
 }
 
 fn about_values(altered: AlteredCounts) -> impl Iterator<Item = Warning> {
@@ -214,6 +237,20 @@ impl fmt::Display for Warning {
                 f,
                 "{count} counter values did not fit into `i64` and are rounded to floats; count in a \
                  larger unit"
+            ),
+            Self::IncompleteState {
+                data_source,
+                packets: 0,
+                error,
+            } => write!(f, "the data source `{data_source}` has no state: {error}"),
+            Self::IncompleteState {
+                data_source,
+                packets,
+                error,
+            } => write!(
+                f,
+                "the state of the data source `{data_source}` lacks {packets} overwritten packets: {error}; \
+                 give it more with `DataSourceConfig::state_limit_kib`, or correct its program"
             ),
             Self::TooDeepSpans { count } => write!(
                 f,

@@ -16,6 +16,8 @@ pub struct Account {
     pub dropped: u64,
     /// Packets that the ring has overwritten.
     pub overwritten: u64,
+    /// Packets that the ring has overwritten, and that are part of its state.
+    pub folded: u64,
     /// Packets that were lost for any other reason.
     pub otherwise_lost: u64,
     /// Packets that have not reached the buffer.
@@ -49,6 +51,7 @@ impl Account {
         self.undecodable += count(sequence.undecodable());
         self.dropped += count(sequence.dropped());
         self.overwritten += count(sequence.overwritten());
+        self.folded += count(sequence.folded());
         self.otherwise_lost += count(sequence.discarded())
             + count(sequence.late())
             + count(sequence.aborted())

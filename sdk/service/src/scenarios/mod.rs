@@ -19,6 +19,7 @@ mod concurrent_sessions; // sessions whose traces tell of each other
 mod trace_contents; // what a trace says about itself
 mod accounts; // what became of the packets of each sequence
 mod reading; // traces read in parts
+mod folded_states; // states that a ring keeps of overwritten packets
 mod files; // traces streamed into files, and clones of them
 #[cfg(any(feature = "deflate", feature = "zstd"))]
 mod compression; // compressed batches of packets

@@ -9,8 +9,17 @@ use super::sequence::SequenceIndex;
 use super::slot::SlotId;
 use super::{LossMask, Packet, TraceBuffer};
 
+/// What becomes of a packet that is overwritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwritten {
+    /// It is lost.
+    Lost,
+    /// Its content is part of a state that the observer keeps, so it does not count as lost.
+    Folded,
+}
+
 /// A function that is called with packets that are about to be overwritten.
-pub(super) struct OverwriteObserver(Box<dyn FnMut(&Packet<'_>) + Send>);
+pub(super) struct OverwriteObserver(Box<dyn FnMut(&Packet<'_>) -> Overwritten + Send>);
 
 impl fmt::Debug for OverwriteObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,7 +34,8 @@ impl TraceBuffer {
     /// The observer gets whole packets only. If a packet still lacks patches or fragments when its
     /// begin is overwritten, the observer gets no part of it. The [loss](Packet::loss) of a packet
     /// is what a reader would see if it read the packet now, so it includes overwritten packets.
-    /// Readers see the same losses with and without an observer.
+    /// Readers see the same losses with and without an observer: a packet that is folded into a state
+    /// is missing in its sequence, too.
     ///
     /// The observer replaces an earlier one. It runs inside [`commit_chunk`](Self::commit_chunk).
     /// If it panics, the buffer must not be used any more. With an observer, evicting is slower,
@@ -37,7 +47,7 @@ impl TraceBuffer {
     ///
     /// use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
     /// use tracezero_service::trace_buffer::{
-    ///     ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk,
+    ///     ClientIdentity, FillPolicy, Overwritten, TraceBuffer, UntrustedChunk,
     /// };
     /// use tracezero_core::shm::layout::ChunkFlags;
     ///
@@ -45,6 +55,7 @@ impl TraceBuffer {
     /// let (overwritten, last_words) = mpsc::channel();
     /// buffer.observe_overwrites(move |packet| {
     ///     overwritten.send(packet.slices().collect::<Vec<_>>().concat()).unwrap();
+    ///     Overwritten::Lost
     /// });
     ///
     /// // Each chunk takes 32 bytes, so there is room for 128 of them.
@@ -63,7 +74,10 @@ impl TraceBuffer {
     /// assert_eq!(last_words.try_iter().collect::<Vec<_>>(), [b"one", b"two"]);
     /// # Ok::<(), tracezero_service::trace_buffer::BufferError>(())
     /// ```
-    pub fn observe_overwrites(&mut self, observer: impl FnMut(&Packet<'_>) + Send + 'static) {
+    pub fn observe_overwrites(
+        &mut self,
+        observer: impl FnMut(&Packet<'_>) -> Overwritten + Send + 'static,
+    ) {
         self.observer = Some(OverwriteObserver(Box::new(observer)));
     }
 
@@ -219,12 +233,17 @@ impl TraceBuffer {
     fn show_overwritten(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
         if let Some(OverwriteObserver(observer)) = &mut self.observer {
             let loss = self.sequences[sequence].losses_before(front.id);
-            observer(&Packet::new(
+            let packet = Packet::new(
                 &self.ring,
                 &self.packet,
                 self.sequences.account(sequence),
                 loss,
-            ));
+            );
+            if observer(&packet) == Overwritten::Folded {
+                let account = self.sequences.account_mut(sequence);
+                account.hot.overwritten -= 1;
+                account.counts.folded += 1;
+            }
         }
     }
 

@@ -80,6 +80,7 @@ use tracezero_core::shm::layout::ChunkFlags;
 pub use chunk::{ClientIdentity, UntrustedChunk};
 pub use create::BufferError;
 pub(crate) use create::SEGMENT_BYTES;
+pub use evict::Overwritten;
 pub use loss::LossMask;
 pub(crate) use packet_reader::Mark;
 pub use packet_reader::{Origin, Packet, Packets, Run, Slices, split_first_packet};

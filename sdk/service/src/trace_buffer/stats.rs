@@ -167,8 +167,11 @@ pub struct PacketCounts {
     pub read: u64,
     /// Packets in the buffer that can be read or wait for the rest of them.
     pub unread: u64,
-    /// Packets evicted before they were read.
+    /// Packets evicted before they were read, and lost.
     pub overwritten: u64,
+    /// Packets evicted before they were read, which are part of a state since: see
+    /// [`Overwritten::Folded`](super::Overwritten::Folded).
+    pub folded: u64,
     /// Packets in refused chunks: refused by a full buffer, by a clone, or for their size.
     pub discarded: u64,
     /// Packets in chunks that came after their place in the sequence was read or evicted.
@@ -199,7 +202,7 @@ impl PacketCounts {
     /// Returns the number of packets that were ever committed.
     #[must_use]
     pub const fn committed(&self) -> u64 {
-        self.read + self.unread + self.lost()
+        self.read + self.unread + self.folded + self.lost()
     }
 }
 
@@ -208,6 +211,7 @@ impl AddAssign for PacketCounts {
         self.read += other.read;
         self.unread += other.unread;
         self.overwritten += other.overwritten;
+        self.folded += other.folded;
         self.discarded += other.discarded;
         self.late += other.late;
         self.gap += other.gap;

@@ -369,6 +369,7 @@ fn observe(buffer: &mut TraceBuffer) -> Shown {
         assert_eq!(bytes.len(), packet.len_bytes());
         let packet = (packet.origin().writer_id.0, packet.loss(), bytes);
         observed.lock().unwrap().push(packet);
+        Overwritten::Lost
     });
     shown
 }

@@ -8,7 +8,7 @@ use tracezero_core::commit;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_service::trace_buffer::{
-    self as buffer, ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk,
+    self as buffer, ClientIdentity, FillPolicy, Overwritten, TraceBuffer, UntrustedChunk,
 };
 
 use crate::model::{Commit, Counts, Histogram, Key, Model, Packet, Patch};
@@ -68,6 +68,7 @@ impl Pair {
             let observed = shown.clone();
             buffer.observe_overwrites(move |packet| {
                 observed.lock().expect("no panic").push(seen(packet));
+                Overwritten::Lost
             });
             shown
         });
