@@ -55,6 +55,7 @@ mod bundle; // compressed packets
 mod packets; // all packets of a file
 mod cursor; // fast decoding of common fields
 mod packet; // the fields of a packet beside its payload
+mod full_states; // patches as full states
 // Packets to events.
 mod names; // the names of the trace
 mod iid_table; // interned ids of a sequence
@@ -91,6 +92,7 @@ pub use error::{FileKind, ReadError};
 pub use event::{Correlation, Event, EventHead, EventKind, LogLine};
 #[doc(hidden)]
 pub use first_polls::FreshSpans;
+pub use full_states::FullStates;
 pub use location::Location;
 pub use names::{NameId, NameTable};
 pub use outline::Outline;

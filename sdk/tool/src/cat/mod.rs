@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use tracezero_core::protos::TracePacketDecoder;
+use tracezero_reader::FullStates;
 
 use self::text::TextWriter;
 use crate::Outcome;
@@ -20,7 +21,8 @@ use crate::schema::Schema;
 /// The output is a trace in protobuf's text format, with a comment before each packet that gives
 /// its position. Fields have the names of Perfetto's schema, as far as this tool knows it, and of
 /// extension schemas that come earlier in the trace; unknown fields have their numbers. Compressed
-/// packets are unpacked.
+/// packets are unpacked. The changes of a data source that brings a program for them are printed as the
+/// full state behind each change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero cat --from-packet 1000 --packets 10 app.pftrace")]
 pub(crate) struct Args {
@@ -38,6 +40,9 @@ pub(crate) struct Args {
     /// Print field numbers instead of names, and values as encoded
     #[arg(long)]
     raw: bool,
+    /// Print changes of a state as they are in the file, instead of the full state behind each
+    #[arg(long)]
+    patches: bool,
 }
 
 /// The maximum number of sequences that an error message lists.
@@ -49,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let mut out = stdout();
     let mut left = args.packets.unwrap_or(u64::MAX);
     let mut seen = Seen::default();
+    let mut states = FullStates::new();
     while left > 0
         && let Some(packet) = packets.next()?
     {
@@ -56,6 +62,10 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         schema.learn_from_packet(packet.bytes);
         // A malformed packet may have no readable sequence id; it is still worth printing.
         let sequence = decoder.trusted_packet_sequence_id().ok().flatten();
+        let full = match args.patches {
+            true => None,
+            false => states.apply(packet.bytes).ok().flatten(),
+        };
         if packet.place.index < args.from_packet
             || args.sequence.is_some_and(|wanted| sequence != Some(wanted))
         {
@@ -73,7 +83,9 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             false => "packet {",
         };
         writeln!(out, "# {}\n{heading}", packet.place)
-            .and_then(|()| writer.message(packet.bytes, schema.packet(), 1, &mut out))
+            .and_then(|()| {
+                writer.message(full.unwrap_or(packet.bytes), schema.packet(), 1, &mut out)
+            })
             .and_then(|()| writeln!(out, "}}"))
             .map_err(ToolError::Output)?;
     }
