@@ -10,7 +10,7 @@ use tracezero_core::coordination::FlushFlags;
 use tracezero_ipc::consumer_port::events::{ObservedEvents, decode_observed};
 use tracezero_ipc::consumer_port::read_buffers::decode_slices;
 use tracezero_ipc::consumer_port::replies::{
-    self, decode_packet_totals, decode_trace_stats, decode_tracing_disabled,
+    decode_packet_totals, decode_trace_stats, decode_tracing_disabled,
 };
 use tracezero_ipc::consumer_port::requests::Request;
 
@@ -75,6 +75,9 @@ pub struct PacketTotals {
     pub begun: u64,
     /// The packets that are lost.
     pub lost: u64,
+    /// The track events in the trace, as far as the daemon has written it into the file or as this consumer
+    /// has read it.
+    pub events: u64,
 }
 
 impl DaemonSession {
@@ -273,9 +276,13 @@ impl DaemonSession {
     /// Otherwise those of a [connection that fails](ConsumerError#a-connection-that-fails).
     pub fn packet_totals(&mut self) -> Result<PacketTotals, ConsumerError> {
         let reply = self.port.call(&Request::TracezeroPacketTotals)?;
-        let replies::PacketTotals { begun, lost } = decode_packet_totals(&reply)
+        let totals = decode_packet_totals(&reply)
             .map_err(|error| ConsumerError::malformed("TracezeroPacketTotals", error))?;
-        Ok(PacketTotals { begun, lost })
+        Ok(PacketTotals {
+            begun: totals.begun,
+            lost: totals.lost,
+            events: totals.events,
+        })
     }
 
     /// Asks what the daemon has, as [`Consumer::daemon_state`] does.

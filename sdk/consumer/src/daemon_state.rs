@@ -46,6 +46,8 @@ pub struct OfferedDataSource {
     pub name: String,
     /// The number of its producer.
     pub producer_id: i32,
+    /// The names of the categories of its events, as far as they are known.
+    pub categories: Vec<String>,
 }
 
 /// A session of a daemon, as the daemon tells all consumers of the same user.
@@ -96,9 +98,16 @@ impl DaemonState {
         for data_source in state.data_sources() {
             let data_source = data_source?;
             let descriptor = data_source.ds_descriptor()?.unwrap_or_default();
-            let name = DataSourceDescriptorDecoder::new(descriptor).name()?;
+            let descriptor = DataSourceDescriptorDecoder::new(descriptor);
+            let mut categories = Vec::new();
+            if let Some(events) = descriptor.track_event_descriptor()? {
+                for category in events.available_categories() {
+                    categories.push(owned(category?.name()?));
+                }
+            }
             decoded.data_sources.push(OfferedDataSource {
-                name: owned(name),
+                name: owned(descriptor.name()?),
+                categories,
                 producer_id: data_source.producer_id()?.unwrap_or_default(),
             });
         }

@@ -324,18 +324,21 @@ impl ConsumerPort {
     }
 
     fn packet_totals(&self) -> Answer {
+        let service = &self.host.service;
         let session = self.consumer.session();
-        let Some(stats) = session.and_then(|it| self.host.service.stats(it)) else {
+        let found = session.and_then(|it| Some((service.stats(it)?, service.read_counts(it))));
+        let Some((stats, counts)) = found else {
             return Answer::Failed;
         };
-        let accounts = stats.sequences.iter();
-        Answer::Reply(packet_totals(accounts.fold(
-            PacketTotals::default(),
-            |sum, account| PacketTotals {
-                begun: sum.begun + account.begun,
-                lost: sum.lost + account.lost(),
-            },
-        )))
+        let mut totals = PacketTotals {
+            events: counts.events,
+            ..PacketTotals::default()
+        };
+        for account in &stats.sequences {
+            totals.begun += account.begun;
+            totals.lost += account.lost();
+        }
+        Answer::Reply(packet_totals(totals))
     }
 
     fn flush(&self, session: SessionId, timeout_ms: u32, flags: FlushFlags, request_id: u64) {

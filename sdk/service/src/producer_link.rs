@@ -138,16 +138,23 @@ impl ProducerLink {
     }
 
     /// Copies finished packets out of chunks that writers still hold into all buffers that this
-    /// producer may write to.
+    /// producer may write to, before the producer is removed.
+    ///
+    /// A process that was killed may not have registered its newest writers. If the producer may write
+    /// to one buffer alone, that is where their packets belong.
     pub(super) fn scrape_all(&self) {
         let buffers: Vec<_> = self.buffers.read().values().map(Arc::clone).collect();
-        self.scrape_into(&buffers, Bound::None);
+        let of_unregistered = match &buffers[..] {
+            [only] => Some(only),
+            _ => None,
+        };
+        self.scrape_into(&buffers, of_unregistered, Bound::None);
     }
 
     /// Copies finished packets out of chunks that writers still hold into those of `buffers` that
     /// this producer may write to.
     pub(super) fn scrape(&self, buffers: &[Arc<CentralBuffer>]) {
-        self.scrape_into(&self.allowed(buffers), Bound::None);
+        self.scrape_into(&self.allowed(buffers), None, Bound::None);
     }
 
     /// Does the same, but takes only what the thread that writes the session's file keeps up with.
@@ -159,7 +166,7 @@ impl ProducerLink {
             true => Bound::WhileReaderKeepsUp,
             false => Bound::None,
         };
-        self.scrape_into(&self.allowed(buffers), bound);
+        self.scrape_into(&self.allowed(buffers), None, bound);
     }
 
     /// Returns those of `buffers` that this producer may write to. A writer names its buffer itself, so
@@ -169,24 +176,36 @@ impl ProducerLink {
         allowed.collect()
     }
 
-    fn scrape_into(&self, buffers: &[Arc<CentralBuffer>], bound: Bound) {
+    /// Copies finished packets of registered writers into those of `buffers` that they write to, and
+    /// those of other writers into `of_unregistered`.
+    fn scrape_into(
+        &self,
+        buffers: &[Arc<CentralBuffer>],
+        of_unregistered: Option<&Arc<CentralBuffer>>,
+        bound: Bound,
+    ) {
+        let registered = self.writers.read();
         // Without writers, no chunk has a target. Then do not even look at page words: the system
         // allocates each page of shared memory that is looked at.
-        if !self.may_be_scraped || self.writers.read().is_empty() {
+        if !self.may_be_scraped || (registered.is_empty() && of_unregistered.is_none()) {
             return;
         }
-        let registered = self.writers.read();
-        let targets = registered.iter().filter_map(|(writer_id, target)| {
-            let buffer = buffers.iter().find(|buffer| buffer.id == *target)?;
-            Some((*writer_id, buffer))
+        // `None` for writers to buffers that are not scraped into.
+        let targets = registered.iter().map(|(writer_id, target)| {
+            let buffer = buffers.iter().find(|buffer| buffer.id == *target);
+            (*writer_id, buffer)
         });
-        let targets: HashMap<WriterId, &Arc<CentralBuffer>> = targets.collect();
+        let targets: HashMap<WriterId, Option<&Arc<CentralBuffer>>> = targets.collect();
         drop(registered);
-        let is_wanted = |writer_id| targets.contains_key(&writer_id);
+        let target = |writer_id| match targets.get(&writer_id) {
+            Some(registered) => *registered,
+            None => of_unregistered.filter(|_| writer_id.is_valid()),
+        };
+        let is_wanted = |writer_id| target(writer_id).is_some();
         // Once a chunk was left out, the later ones of its writer must be left out, too.
         let mut full: Vec<BufferId> = Vec::new();
         self.memory.scrape(is_wanted, |scraped, payload| {
-            let Some(buffer) = targets.get(&scraped.header.writer_id) else {
+            let Some(buffer) = target(scraped.header.writer_id) else {
                 return;
             };
             if bound == Bound::WhileReaderKeepsUp {

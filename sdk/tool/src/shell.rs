@@ -1,5 +1,6 @@
 //! Completions for shells, and manual pages.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -23,7 +24,7 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero manual ~/.local/share/man/man1")]
 pub(crate) struct ManualArgs {
-    /// The folder, which must exist
+    /// The folder, which is made if there is none
     folder: PathBuf,
 }
 
@@ -38,7 +39,8 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<Outcome, ToolError> 
 }
 
 pub(crate) fn manual(args: &ManualArgs) -> Result<Outcome, ToolError> {
-    let written: io::Result<()> = clap_mangen::generate_to(Cli::command(), &args.folder);
+    let written: io::Result<()> = fs::create_dir_all(&args.folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder));
     written.map_err(|source| ToolError::Write {
         path: args.folder.clone(),
         source,

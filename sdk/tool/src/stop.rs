@@ -52,12 +52,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     }
 }
 
-/// Formats the counts of a session's packets. Returns an empty text for `traced`, which does not count
-/// packets.
+/// Formats the numbers of events in the trace and of lost packets. Returns an empty text for `traced`,
+/// which does not count them.
 fn counts(session: &mut DaemonSession) -> String {
     match session.packet_totals() {
-        Ok(PacketTotals { begun, lost, .. }) => {
-            format!(": {}, {lost} lost", plural(begun, "packet"))
+        Ok(PacketTotals { events, lost, .. }) => {
+            format!(": {}, {lost} lost", plural(events, "event"))
         }
         Err(_) => String::new(),
     }

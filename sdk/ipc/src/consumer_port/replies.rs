@@ -88,6 +88,8 @@ pub struct PacketTotals {
     pub begun: u64,
     /// Packets that were lost, for whatever cause.
     pub lost: u64,
+    /// Track events in the trace, as far as it was read or written into the file.
+    pub events: u64,
 }
 
 /// Encodes the reply to `TracezeroPacketTotals`.
@@ -96,6 +98,7 @@ pub fn packet_totals(counts: PacketTotals) -> Vec<u8> {
     encoded::<TracezeroPacketTotalsResponse<'_>>(|out| {
         out.set_packets_begun(counts.begun);
         out.set_packets_lost(counts.lost);
+        out.set_events(counts.events);
     })
 }
 
@@ -109,6 +112,7 @@ pub fn decode_packet_totals(reply: &[u8]) -> Result<PacketTotals, DecodeError> {
     Ok(PacketTotals {
         begun: counts.packets_begun()?.unwrap_or_default(),
         lost: counts.packets_lost()?.unwrap_or_default(),
+        events: counts.events()?.unwrap_or_default(),
     })
 }
 
@@ -228,7 +232,11 @@ mod tests {
         has_clone_session: true,
     };
 
-    const COUNTS: PacketTotals = PacketTotals { begun: 7, lost: 2 };
+    const COUNTS: PacketTotals = PacketTotals {
+        begun: 7,
+        lost: 2,
+        events: 4,
+    };
 
     #[test]
     fn replies_have_their_bytes() {
@@ -248,7 +256,7 @@ mod tests {
             ),
             (cloned(Err("no")), b"\x08\x00\x12\x02no"),
             (saved_for_bugreport("no"), b"\x08\x00\x12\x02no"),
-            (packet_totals(COUNTS), b"\x08\x07\x10\x02"),
+            (packet_totals(COUNTS), b"\x08\x07\x10\x02\x18\x04"),
         ];
         for (reply, bytes) in golden {
             assert_eq!(reply, bytes);

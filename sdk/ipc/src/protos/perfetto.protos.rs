@@ -4833,6 +4833,10 @@ impl<'w> TracezeroPacketTotalsResponse<'w> {
     pub const PACKETS_BEGUN_FIELD_NUMBER: u32 = 1;
     /// Number of field `packets_lost`.
     pub const PACKETS_LOST_FIELD_NUMBER: u32 = 2;
+    /// Number of field `events`.
+    ///
+    /// Track events in the trace, as far as it was read or written into the file.
+    pub const EVENTS_FIELD_NUMBER: u32 = 3;
     /// Appends field `packets_begun` (1, uint64).
     #[inline]
     pub fn set_packets_begun(&mut self, value: u64) -> &mut Self {
@@ -4843,6 +4847,14 @@ impl<'w> TracezeroPacketTotalsResponse<'w> {
     #[inline]
     pub fn set_packets_lost(&mut self, value: u64) -> &mut Self {
         self.message.append_uint64::<2>(value);
+        self
+    }
+    /// Appends field `events` (3, uint64).
+    ///
+    /// Track events in the trace, as far as it was read or written into the file.
+    #[inline]
+    pub fn set_events(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<3>(value);
         self
     }
     /// Returns the untyped message, for unknown fields.
@@ -4870,7 +4882,7 @@ impl ::protozero::Writer for TracezeroPacketTotalsResponse<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct TracezeroPacketTotalsResponseDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 2>,
+    message: ::protozero::IndexedMessage<'a, 3>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> TracezeroPacketTotalsResponseDecoder<'a> {
@@ -4881,10 +4893,11 @@ impl<'a> TracezeroPacketTotalsResponseDecoder<'a> {
         let slot_of = |number| match number {
             1 => 0,
             2 => 1,
-            _ => 2,
+            3 => 2,
+            _ => 3,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 3, slot_of),
         }
     }
     /// Returns the last value of field `packets_begun` (1, uint64).
@@ -4908,6 +4921,19 @@ impl<'a> TracezeroPacketTotalsResponseDecoder<'a> {
         &self,
     ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
         self.message.last::<::protozero::types::Uint64>(1)
+    }
+    /// Returns the last value of field `events` (3, uint64).
+    ///
+    /// Track events in the trace, as far as it was read or written into the file.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn events(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(2)
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]

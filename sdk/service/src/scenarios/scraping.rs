@@ -158,6 +158,38 @@ fn chunks_of_a_disconnected_producer_are_scraped() {
     drop(chunk);
 }
 
+/// Begins a chunk of a writer that is not registered, with one packet and the begin of another.
+fn unregistered_chunk(producer: &ManualProducer) -> WritableChunk {
+    let mut chunk = producer.chunk(0, PageLayout::One, header(WriterId(7), ChunkId(0)));
+    chunk.append_packet(&packet("finished"));
+    chunk.append_packet(&packet("not published"));
+    chunk
+}
+
+#[test]
+fn unregistered_writers_of_a_killed_process_wrote_to_its_only_buffer() {
+    let world = World::new();
+    let producer = world.manual_producer("ds", 1);
+    let session = world.session(config());
+    let chunk = unregistered_chunk(&producer);
+    drop(producer);
+    assert_eq!(session.read().texts(), ["finished"]);
+    drop(chunk);
+}
+
+#[test]
+fn unregistered_writers_of_a_killed_process_with_two_buffers_are_unknown() {
+    let world = World::new();
+    let producer = world.manual_producer("ds", 1);
+    let sessions = [(), ()].map(|()| world.session(config()));
+    let chunk = unregistered_chunk(&producer);
+    drop(producer);
+    for session in sessions {
+        assert_eq!(session.read().texts(), Vec::<String>::new());
+    }
+    drop(chunk);
+}
+
 /// Flushes a session on another thread, and calls `meanwhile` while the scrape waits for the buffer.
 fn during_a_scrape(world: &World, meanwhile: impl FnOnce(TestSession)) {
     let producer = world.producer("p");

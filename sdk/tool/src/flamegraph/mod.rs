@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Also draw the spans on other tracks
     #[arg(long)]
     all_tracks: bool,
-    /// Draw only the thread or track with this name
+    /// Draw only the thread, track or process with this name, as `tracezero summary` prints it
     #[arg(long, value_name = "NAME", conflicts_with = "all_tracks")]
     track: Option<String>,
 }

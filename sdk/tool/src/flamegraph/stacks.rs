@@ -32,7 +32,8 @@ pub(super) struct Stacks {
 pub(super) enum Drawn<'a> {
     Threads,
     AllTracks,
-    /// Threads and other tracks with this name.
+    /// Threads and other tracks with this name, with or without the thread's id, and all tracks of a
+    /// process with this name.
     TracksCalled(&'a str),
 }
 
@@ -153,7 +154,7 @@ impl Stacks {
             let is_drawn = match drawn {
                 Drawn::Threads => SpanPlace::of(tracks.track(root)) == SpanPlace::Thread,
                 Drawn::AllTracks => true,
-                Drawn::TracksCalled(name) => tracks.title(root, names) == name,
+                Drawn::TracksCalled(name) => is_called(name, root, tracks, names, &paths),
             };
             if !is_drawn {
                 match drawn {
@@ -231,4 +232,18 @@ fn frame(name: &str) -> String {
             printable(name).replace(';', ":")
         }
     }
+}
+/// Returns true if this is a name of a track or of its process, as this command or `summary` print it.
+fn is_called(
+    name: &str,
+    track: TrackId,
+    tracks: &TrackTable,
+    names: &NameTable,
+    paths: &TrackPaths<'_>,
+) -> bool {
+    if tracks.title(track, names) == name {
+        return true;
+    }
+    let path = paths.of(track);
+    path.track == name || path.process == name
 }

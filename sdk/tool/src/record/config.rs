@@ -45,7 +45,7 @@ fn of_options(args: &Args) -> TraceConfig {
         ..BufferConfig::default()
     };
     let categories = (!args.categories.is_empty()).then(|| TrackEventConfig {
-        enabled_categories: trimmed(&args.categories),
+        enabled_categories: args.categories.clone(),
         disabled_categories: vec!["*".to_owned()],
         ..TrackEventConfig::default()
     });
@@ -86,11 +86,6 @@ fn of_file(path: &Path) -> Result<TraceConfig, ToolError> {
         )));
     }
     Ok(config)
-}
-
-fn trimmed(categories: &[String]) -> Vec<String> {
-    let names = categories.iter().map(|name| name.trim().to_owned());
-    names.collect()
 }
 
 fn milliseconds(time: Duration) -> u32 {

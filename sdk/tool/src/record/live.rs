@@ -16,29 +16,64 @@ const PERIOD: Duration = Duration::from_millis(500);
 pub(super) struct LiveLine {
     started: Instant,
     next: Option<Instant>,
+    scope: Scope,
+}
+
+/// Whose processes the line counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// A program: all processes that have recorded so far.
+    Program,
+    /// The machine: the processes that are connected now.
+    Machine,
 }
 
 impl LiveLine {
-    pub(super) fn start(is_quiet: bool) -> Self {
+    pub(super) fn start(is_quiet: bool, scope: Scope) -> Self {
         let started = Instant::now();
         let is_shown = !is_quiet && io::stderr().is_terminal();
         let next = is_shown.then_some(started + PERIOD);
-        Self { started, next }
+        Self {
+            started,
+            next,
+            scope,
+        }
     }
 
     /// Shows how the recording is going, if it is time.
-    pub(super) fn update(&mut self, session: &mut DaemonSession, processes: usize) {
+    pub(super) fn update(&mut self, session: &mut DaemonSession) {
         let now = Instant::now();
         if self.next.is_none_or(|next| now < next) {
             return;
         }
         self.next = Some(now + PERIOD);
         // If the daemon is busy, or the session has ended, the line stays as it is.
-        if let Some(figures) = figures(session) {
+        if let Some(figures) = self.figures(session) {
             let time = duration(self.started.elapsed().as_nanos() as u64);
-            let processes = units::processes(processes as u64);
-            show(&format!("\r\x1b[K{time}, {figures}, {processes}"));
+            show(&format!("\r\x1b[K{time}: {figures}"));
         }
+    }
+
+    /// Formats what a session has so far. `traced` does not count packets, so for it this only says
+    /// whether there are losses.
+    fn figures(&self, session: &mut DaemonSession) -> Option<String> {
+        let encoded = session.stats().ok()?;
+        let stats = TraceStatsDecoder::new(&encoded);
+        let (written, has_losses) = buffer_figures(&stats)?;
+        let processes = match self.scope {
+            Scope::Program => stats.producers_seen().ok()?,
+            Scope::Machine => stats.producers_connected().ok()?.map(u64::from),
+        };
+        let processes = units::processes(processes.unwrap_or_default());
+        let written = bytes(written);
+        Some(match session.packet_totals() {
+            Ok(PacketTotals { events, lost, .. }) => {
+                let events = plural(events, "event");
+                format!("{events} of {processes}, {lost} lost, {written}")
+            }
+            Err(_) if has_losses => format!("{processes}, {written}, some losses"),
+            Err(_) => format!("{processes}, {written}, no losses"),
+        })
     }
 
     /// Removes the line, until the next update.
@@ -56,24 +91,10 @@ fn show(text: &str) {
     let _ = stderr.flush();
 }
 
-/// Formats the bytes and losses of a session. `traced` does not count packets, so for it this only
-/// says whether there are losses.
-fn figures(session: &mut DaemonSession) -> Option<String> {
-    let (written, has_losses) = buffer_figures(&session.stats().ok()?)?;
-    let written = bytes(written);
-    Some(match session.packet_totals() {
-        Ok(PacketTotals { begun, lost, .. }) => {
-            format!("{}, {lost} lost, {written}", plural(begun, "packet"))
-        }
-        Err(_) if has_losses => format!("{written}, some losses"),
-        Err(_) => format!("{written}, no losses"),
-    })
-}
-
 /// Returns the number of bytes in all buffers since the begin, and whether a buffer has losses.
-fn buffer_figures(stats: &[u8]) -> Option<(u64, bool)> {
+fn buffer_figures(stats: &TraceStatsDecoder<'_>) -> Option<(u64, bool)> {
     let (mut written, mut lost) = (0, 0);
-    for buffer in TraceStatsDecoder::new(stats).buffer_stats() {
+    for buffer in stats.buffer_stats() {
         let buffer = buffer.ok()?;
         written += buffer.bytes_written().ok()?.unwrap_or_default();
         lost += buffer.chunks_overwritten().ok()?.unwrap_or_default();

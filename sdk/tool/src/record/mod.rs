@@ -7,7 +7,7 @@ mod processes; // the processes that a program has started
 mod program; // the program, and signals
 mod report; // what was recorded
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -16,9 +16,10 @@ use std::process;
 use std::time::{Duration, Instant};
 
 use tracezero_consumer::{Consumer, ConsumerError, DaemonSession};
+use tracezero_core::protos::TraceStatsDecoder;
 
 use self::daemon::PrivateDaemon;
-use self::live::LiveLine;
+use self::live::{LiveLine, Scope};
 use self::processes::Processes;
 use self::program::{Program, Signals, State, shell_status};
 use self::report::Contents;
@@ -50,6 +51,9 @@ const NOTHING_RECORDED: u8 = 3;
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
+/// The maximum number of categories that are noted at once.
+const CATEGORIES_MAX: usize = 1000;
+
 /// The maximum number of forked processes without packets that are listed.
 const LISTED_FORKS_MAX: usize = 10;
 
@@ -57,7 +61,7 @@ const LISTED_FORKS_MAX: usize = 10;
 ///
 /// With a program, a tracing daemon runs inside of this command. The program and all programs that it
 /// starts record for it, if they are built with the feature `system` of tracezero, or with Perfetto's
-/// SDK. They find it by environment variables, and must run as the same user. The recording ends when the program ends. Without a program, the
+/// SDK, and run as the same user. The recording ends when the program ends. Without a program, the
 /// command records what runs on the machine, through the daemon that runs already: `tracezero daemon`,
 /// or Perfetto's `traced`. Ctrl-C ends the recording, and the file is whole.
 ///
@@ -68,19 +72,26 @@ Example: tracezero record -o tests.pftrace -- cargo test
 
 Or ten seconds of the machine: tracezero record -t 10s --categories http,db
 
-Exit status: that of the program, also if events were lost, or 128 and the number of the signal that has \
-ended it; 126 or 127 if it cannot be started; 3 if it has succeeded and nothing was recorded; 2 if the \
-recording has failed. SIGINT (Ctrl-C), SIGTERM and SIGHUP go to the program as well; after 5 s, or if the \
-signal comes again, the recording ends without it.
+Environment: for its program, this command sets TRACEZERO_SYSTEM=wait, PERFETTO_PRODUCER_SOCK_NAME and \
+PERFETTO_CONSUMER_SOCK_NAME, which the program hands on to programs that it starts. To record the machine, \
+start your programs with TRACEZERO_SYSTEM=1: they connect to the daemon while they run, so the events of \
+their first moment are not recorded. With TRACEZERO_SYSTEM=wait, they first wait for the daemon, and lack \
+no event.
 
-A process that was forked by one that records, and has not executed a program, records nothing. The \
-report names those that live longer than 0.2 s.")]
+Exit status: that of the program, also if events were lost, or 128 and the number of the signal that has \
+ended the program or the recording; 126 or 127 if the program cannot be started; 3 if it has ended with \
+status 0 and nothing was recorded; 2 if the recording has failed. SIGINT (Ctrl-C), SIGTERM and SIGHUP go \
+to the program as well. If the program goes on for 5 s, or if the signal comes again, the recording ends \
+and the program is left alone.
+
+A process that was made by fork() alone, without executing a program, records nothing. The report names \
+such processes if they live longer than 0.2 s.")]
 pub(crate) struct Args {
     /// The trace file; a file of this name is replaced
     #[arg(short, long, value_name = "FILE", default_value = "recording.pftrace")]
     output: PathBuf,
     /// The maximum duration of the recording, such as 500ms, 10s, 2m or 1h; a number alone is in seconds.
-    /// A program goes on after it
+    /// Counts more than a duration in --config. The program is not stopped then
     #[arg(short, long, value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
     /// The size of the buffer between the programs and the file, such as 512kb, 64mb or 1gb; less than
@@ -88,28 +99,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "64mb", value_parser = parse_size_kib)]
     buffer: u32,
     /// The categories of events to record, separated by commas, such as http,db.*; all by default
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_category)]
     categories: Vec<String>,
     /// A configuration (TraceConfig) in place of --buffer and --categories, encoded or in protobuf's text
     /// format
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["buffer", "categories"])]
     config: Option<PathBuf>,
-    /// Show no line with the time, bytes and losses so far on a terminal
+    /// Show no line with the time, events and losses so far on a terminal
     #[arg(short, long)]
     quiet: bool,
     /// Lets the recording of the machine go on without this command, until `tracezero stop KEY`
     #[arg(long, value_name = "KEY", conflicts_with = "program")]
     detach: Option<String>,
-    /// Takes over a recording that was detached, until Ctrl-C; -o is for one that does not write into a
-    /// file
+    /// Waits for the end of a recording that was detached; Ctrl-C ends it. -o is for a recording that does
+    /// not write into a file
     #[arg(long, value_name = "KEY", conflicts_with_all = ["program", "detach", "config", "buffer", "categories", "time"])]
     attach: Option<String>,
     /// The program and its arguments
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM"
-    )]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
@@ -123,7 +130,11 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
 
 /// Records through the daemon of the machine, until a signal or the end of the session.
 fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
-    let consumer = Consumer::connect().map_err(ToolError::Consumer)?;
+    let consumer = Consumer::connect().map_err(|error| {
+        ToolError::Usage(format!(
+            "{error}. To record a program, name it: tracezero record -- PROGRAM"
+        ))
+    })?;
     if let Some(key) = &args.attach {
         return attach(args, consumer.attach(key), signals);
     }
@@ -144,8 +155,8 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         return Ok(Outcome::Fine);
     }
     print_lines(&[
-        "nothing was recorded: no program with the data sources of the configuration is \
-                   connected to the daemon; `tracezero status` lists those that are"
+        "nothing was recorded: `tracezero status` lists the processes that are connected to the daemon. \
+         A program with tracezero connects if TRACEZERO_SYSTEM=1 is in its environment"
             .to_owned(),
     ]);
     Ok(Outcome::Status(NOTHING_RECORDED))
@@ -177,15 +188,9 @@ fn wait_for_signal(
     session: &mut DaemonSession,
     signals: &Signals,
 ) -> Result<(), ToolError> {
-    let mut live = LiveLine::start(args.quiet);
-    let mut producers = Producers::default();
-    let mut next_look = Instant::now();
+    let mut live = LiveLine::start(args.quiet, Scope::Machine);
     while signals.count() == 0 && !session.has_ended(TICK).map_err(ToolError::Consumer)? {
-        if Instant::now() >= next_look {
-            next_look = Instant::now() + LOOK_PERIOD;
-            producers.look(session);
-        }
-        live.update(session, producers.count());
+        live.update(session);
     }
     live.clear();
     session.stop().map_err(ToolError::Consumer)
@@ -201,7 +206,7 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         Err(error) => return Ok(cannot_start(args, &error)),
     };
     file.keep()?;
-    let mut watch = Watch::of(program.id(), LiveLine::start(args.quiet));
+    let mut watch = Watch::of(program.id(), LiveLine::start(args.quiet, Scope::Program));
     let mut ended = watch.until_end(&mut session, &mut program, signals);
     if ended.is_ok() {
         ended = session.stop().map_err(ToolError::Consumer);
@@ -237,11 +242,14 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
     if ended.is_err() {
         return Ok(Outcome::Status(FAILED));
     }
-    if status == 0 && !contents.has_processes() {
-        print_lines(&[nothing_recorded(&watch.producers)]);
-        return Ok(Outcome::Status(NOTHING_RECORDED));
+    if contents.has_processes() {
+        return Ok(Outcome::Status(status));
     }
-    Ok(Outcome::Status(status))
+    print_lines(&[nothing_recorded(args, &watch.producers)]);
+    Ok(Outcome::Status(match status {
+        0 => NOTHING_RECORDED,
+        of_program => of_program,
+    }))
 }
 
 /// The observations of a program that is being recorded.
@@ -290,12 +298,12 @@ impl Watch {
                 self.processes.look();
                 self.producers.look(session);
             }
-            self.live.update(session, self.producers.count());
+            self.live.update(session);
             let is_silent = self.producers.count() == 0 && started.elapsed() >= NO_PRODUCER_AFTER;
             if is_silent && !has_hinted {
                 has_hinted = true;
                 self.live.clear();
-                print_lines(&[format!("no program records yet: {NO_PRODUCER_REMEDY}")]);
+                print_lines(&[format!("nothing is recorded yet: {NO_PRODUCER_REMEDY}")]);
             }
         }
         self.live.clear();
@@ -327,15 +335,32 @@ impl Watch {
 const NO_PRODUCER_REMEDY: &str = "a program records once it has reached a trace point, if it is built with \
     tracezero's feature `system` or with Perfetto's SDK";
 
-/// Returns the message that says why nothing was recorded.
-fn nothing_recorded(producers: &Producers) -> String {
-    match producers.count() {
-        0 => format!("nothing was recorded: {NO_PRODUCER_REMEDY}"),
-        count => format!(
-            "nothing was recorded: {} connected, and had no event of the chosen categories in time",
-            processes(count as u64)
-        ),
+/// Returns the message that says why a program has recorded nothing.
+fn nothing_recorded(args: &Args, producers: &Producers) -> String {
+    let connected = processes(producers.count());
+    if producers.count() == 0 {
+        return format!("nothing was recorded: {NO_PRODUCER_REMEDY}");
     }
+    if args.config.is_some() {
+        return format!(
+            "nothing was recorded: {connected} connected, and had no event for the data sources of the \
+             configuration; `track_event` has the events of the macros"
+        );
+    }
+    if args.categories.is_empty() {
+        return format!("nothing was recorded: {connected} connected, and had no event");
+    }
+    let known = match producers.categories.is_empty() {
+        true => String::new(),
+        false => {
+            let names: Vec<&str> = producers.categories.iter().map(String::as_str).collect();
+            format!("; they have: {}", names.join(", "))
+        }
+    };
+    format!(
+        "nothing was recorded: {connected} connected, and had no event of the categories {}{known}",
+        args.categories.join(", ")
+    )
 }
 
 /// A new file that becomes the trace file when `keep` is called. Until then, an existing trace file
@@ -407,26 +432,38 @@ fn cannot_start(args: &Args, error: &io::Error) -> Outcome {
     })
 }
 
-/// The producers that were found connected at some time.
+/// The producers of a private daemon that were connected at some time.
 #[derive(Debug, Default)]
 struct Producers {
     /// The names of producers, by process id.
     seen: BTreeMap<u32, String>,
+    /// The names of their categories, as far as they are known.
+    categories: BTreeSet<String>,
+    /// The number of producers that the daemon has seen. Some were connected between two looks.
+    connected: u64,
 }
 
 impl Producers {
     /// Notes which producers are connected now. Does nothing if the daemon does not answer.
     fn look(&mut self, session: &mut DaemonSession) {
-        let state: Result<_, ConsumerError> = session.daemon_state();
-        for producer in state.into_iter().flat_map(|state| state.producers) {
+        let Ok(state) = session.daemon_state() else {
+            return;
+        };
+        for producer in state.producers {
             if let Ok(pid) = u32::try_from(producer.pid) {
                 self.seen.insert(pid, producer.name);
             }
         }
+        let stats = session.stats().unwrap_or_default();
+        let connected = TraceStatsDecoder::new(&stats).producers_seen();
+        self.connected = connected.ok().flatten().unwrap_or_default();
+        let categories = state.data_sources.into_iter().flat_map(|it| it.categories);
+        self.categories.extend(categories.take(CATEGORIES_MAX));
     }
 
-    fn count(&self) -> usize {
-        self.seen.len()
+    /// Returns the number of producers that were ever connected.
+    fn count(&self) -> u64 {
+        self.connected.max(self.seen.len() as u64)
     }
 }
 
@@ -434,6 +471,14 @@ impl Producers {
 fn print_lines(lines: &[String]) {
     for line in lines {
         eprintln!("{line}");
+    }
+}
+
+/// Trims the name or pattern of a category.
+fn parse_category(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("name a category, such as http, or leave the option out".to_owned()),
+        name => Ok(name.to_owned()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Says what a recording has: events and losses of each process.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -12,6 +13,12 @@ use crate::losses::{Losses, SEQUENCE_ACCOUNTS, SequenceLosses};
 use crate::packets::Packets;
 use crate::units::{self, bytes, plural};
 
+/// The maximum number of processes that are listed.
+const LISTED_PROCESSES_MAX: usize = 30;
+
+/// The maximum length of a command line in the report, in characters.
+const COMMAND_MAX_CHARS: usize = 60;
+
 /// The maximum number of threads with losses that are listed.
 const LISTED_THREADS_MAX: usize = 20;
 
@@ -20,8 +27,8 @@ const LISTED_THREADS_MAX: usize = 20;
 pub(super) struct Contents {
     bytes: u64,
     sequences: BTreeMap<u32, Sequence>,
-    /// The names of processes, by process id.
-    names: BTreeMap<i32, String>,
+    /// The names of processes and their arguments, by process id.
+    commands: BTreeMap<i32, String>,
     losses: Losses,
 }
 
@@ -68,8 +75,14 @@ impl Contents {
         if let Some(descriptor) = decoder.track_descriptor()?
             && let Some(process) = descriptor.process()?
             && let (Some(pid), Some(name)) = (process.pid()?, process.process_name()?)
+            && let Entry::Vacant(place) = self.commands.entry(pid)
         {
-            self.names.insert(pid, name.to_owned());
+            let mut command = name.to_owned();
+            for arg in process.cmdline().skip(1) {
+                command += " ";
+                command += arg?;
+            }
+            place.insert(cut(&command));
         }
         // Most packets are events, which have none of the fields below.
         if is_event {
@@ -110,13 +123,10 @@ impl Contents {
 
     /// Returns the lines of the report.
     pub(super) fn lines(&self, path: &Path) -> Vec<String> {
-        // The numbers of events and of sequences of each process.
-        let mut processes: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
+        let mut processes: BTreeMap<i32, u64> = BTreeMap::new();
         for sequence in self.sequences.values() {
             if let Some(pid) = sequence.pid {
-                let (events, sequences) = processes.entry(pid).or_default();
-                *events += sequence.events;
-                *sequences += 1;
+                *processes.entry(pid).or_default() += sequence.events;
             }
         }
         let events = self.sequences.values().map(|sequence| sequence.events);
@@ -128,12 +138,19 @@ impl Contents {
             self.losses.packets().saturating_add(self.unreadable()),
             path.display()
         )];
-        for (pid, (events, sequences)) in processes {
-            let name = self.names.get(&pid).map_or("(no name)", String::as_str);
+        for (pid, events) in processes.iter().take(LISTED_PROCESSES_MAX) {
+            let command = self.commands.get(pid).map_or("(no name)", String::as_str);
             lines.push(format!(
-                "  {pid:>8}  {name}: {}, {}",
-                plural(events, "event"),
-                plural(sequences, "sequence"),
+                "  {pid:>8}  {command}: {}",
+                plural(*events, "event")
+            ));
+        }
+        if processes.len() > LISTED_PROCESSES_MAX {
+            let more = processes.values().skip(LISTED_PROCESSES_MAX);
+            lines.push(format!(
+                "  and {} more: {}",
+                units::processes(more.len() as u64),
+                plural(more.sum(), "event")
             ));
         }
         self.append_losses(&mut lines);
@@ -204,6 +221,14 @@ impl Sequence {
             }
         }
         Ok(is_event)
+    }
+}
+
+/// Cuts a command line that is long.
+fn cut(command: &str) -> String {
+    match command.char_indices().nth(COMMAND_MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &command[..end]),
+        None => command.to_owned(),
     }
 }
 

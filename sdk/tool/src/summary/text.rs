@@ -54,7 +54,7 @@ fn print_head(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "tracks     {all}, {threads} of them threads")?;
     let gaps = summary.losses.gaps();
     match (gaps, summary.losses.packets()) {
-        (0, 0) => writeln!(out, "lost       nothing that the trace knows of"),
+        (0, 0) => writeln!(out, "lost       nothing that the trace reports"),
         (gaps, 0) => writeln!(out, "lost       {}, see below", plural(gaps, "gap")),
         (gaps, packets) => writeln!(
             out,

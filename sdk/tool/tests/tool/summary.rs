@@ -16,7 +16,7 @@ duration   10.0 µs
 size       331 B in 14 packets, 9 events
 written by 1 process, 1 sequence with events
 tracks     3, 1 of them threads
-lost       nothing that the trace knows of
+lost       nothing that the trace reports
 
 tracks
   process  track    events  spans     busy
@@ -100,7 +100,7 @@ spans open at the end
   shop 10  main 10                     wait    10.0 µs     0 ns
   shop 10  request / upload            upload  3.00 µs  7.00 µs
 ";
-    let (_, tables) = run.text().split_once("trace knows of\n").unwrap();
+    let (_, tables) = run.text().split_once("trace reports\n").unwrap();
     assert_eq!(tables, expected);
     let run = run_on(&file, &["summary", "--json", "--top", "1", "FILE"]).fine();
     let summary: Value = serde_json::from_slice(&run.stdout).unwrap();

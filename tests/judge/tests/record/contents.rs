@@ -108,6 +108,7 @@ fn the_report_counts_the_events_that_readers_decode() {
 fn only_chosen_categories_are_recorded() {
     let recorded = Recorded::of(&["--categories", "other,more"], &command("spans"));
     assert_eq!(recorded.judged().events.len(), 0);
+    recorded.assert_says("1 process connected, and had no event of the categories other, more");
     let recorded = Recorded::of(&["--categories", "other,test"], &command("one event"));
     assert_eq!(recorded.judged().events_named("one").count(), 1);
 }

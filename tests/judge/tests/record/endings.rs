@@ -55,6 +55,13 @@ fn a_program_that_cannot_be_started_leaves_no_file() {
 }
 
 #[test]
+fn a_mistyped_option_is_no_program() {
+    let recorded = Recorded::of(&["--ouput", "x"], &Command::new("true"));
+    assert_eq!(recorded.status.code(), Some(2));
+    recorded.assert_says("unexpected argument '--ouput'");
+}
+
+#[test]
 fn a_trace_stays_until_a_recording_replaces_it() {
     let recorded = Recorded::of(&[], &command("one event"));
     let recorded = recorded.again(&[], &Command::new("/nonexistent"));
@@ -81,7 +88,7 @@ fn nothing_recorded_is_an_exit_status_of_its_own() {
     // It is said while the program runs, too.
     let recorded = Recorded::of(&[], &command("silent"));
     assert_eq!(recorded.status.code(), Some(3));
-    recorded.assert_says("no program records yet");
+    recorded.assert_says("nothing is recorded yet");
     // A status of the program comes first.
     let recorded = Recorded::of(&[], &Command::new("false"));
     assert_eq!(recorded.status.code(), Some(1));
