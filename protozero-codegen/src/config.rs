@@ -11,7 +11,8 @@ use protobuf::descriptor::FileDescriptorProto;
 use crate::error::Error;
 use crate::extern_path::ExternPaths;
 use crate::front_end::Loaded;
-use crate::{descriptor_set, embedded, emit, extern_path, front_end, owned, resolve};
+use crate::vm::VmProgram;
+use crate::{descriptor_set, embedded, emit, extern_path, front_end, owned, resolve, vm};
 
 /// A configuration of the generator, made by a build script.
 ///
@@ -40,6 +41,7 @@ pub struct Config {
     includes: Vec<PathBuf>,
     extern_paths: Vec<(String, String)>,
     owned: Vec<String>,
+    vm_programs: Vec<(String, VmProgram)>,
     descriptor_sets: bool,
     out_dir: Option<PathBuf>,
 }
@@ -108,6 +110,20 @@ impl Config {
     #[must_use]
     pub fn owned(mut self, proto: impl Into<String>) -> Self {
         self.owned.push(proto.into());
+        self
+    }
+
+    /// Also compiles a ProtoVM program, with which a service folds patches of a data source into a
+    /// state: `.vm_program("app.TABLE", program)`. The page [`vm_programs`](crate::vm_programs)
+    /// has a complete example.
+    ///
+    /// The name is that of the generated constant behind the name of its package: the code of
+    /// package `app` then contains `pub const TABLE: &[u8]`, a serialized
+    /// `perfetto.protos.VmProgram`. A file of the package must be compiled. The program may use
+    /// all messages and extensions in this file, in the other compiled files, and in their imports.
+    #[must_use]
+    pub fn vm_program(mut self, name: impl Into<String>, program: VmProgram) -> Self {
+        self.vm_programs.push((name.into(), program));
         self
     }
 
@@ -230,6 +246,7 @@ impl Config {
             &loaded.comments,
         );
         owned::add(&mut units, &loaded.descriptors, &self.owned, &extern_paths)?;
+        vm::add(&mut units, &loaded.descriptors, &self.vm_programs)?;
         let files = units.iter().map(|unit| GeneratedFile {
             name: file_name(&unit.package, "rs"),
             source: emit::file(unit),

@@ -305,6 +305,16 @@ pub enum Error {
         /// The Rust path of the message's writer.
         rust: String,
     },
+    /// A program given to `vm_program` does not fit the schema, or exceeds a limit of the machine.
+    VmProgram {
+        /// The name given to `vm_program`.
+        name: String,
+        /// The command, as the build script calls it; empty if the error concerns the whole
+        /// program.
+        command: String,
+        /// The reason and the remedy.
+        message: String,
+    },
     /// The default of a field is not a value of the field's type.
     DefaultValue {
         /// The name of the field, with its message.
@@ -557,6 +567,17 @@ impl fmt::Display for Error {
                 f,
                 "the owned form of `{proto}` cannot be found next to `{rust}`, because that path does not end with the nesting of the schema; pass the path of its package to `extern_path`"
             ),
+            Error::VmProgram {
+                name,
+                command,
+                message,
+            } => {
+                write!(f, "vm_program(\"{name}\"): ")?;
+                if !command.is_empty() {
+                    write!(f, "{command}: ")?;
+                }
+                f.write_str(message)
+            }
             Error::DefaultValue {
                 field,
                 proto_type,

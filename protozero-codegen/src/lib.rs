@@ -16,7 +16,8 @@
 //! ```
 //!
 //! The page [`generated_api`] shows what the generator makes of each part of a schema, with a
-//! complete example.
+//! complete example. The page [`vm_programs`] shows how to write programs that fold patches of
+//! a data source into a state.
 #![forbid(unsafe_code)]
 
 // In the order of processing: files, descriptors, model, source text.
@@ -31,6 +32,7 @@ mod registry; // all declared types, and their Rust names
 mod names; // letter case, keywords, collisions
 mod extern_path; // types that another crate has generated
 mod owned; // structs of messages, on request
+mod vm; // ProtoVM programs, on request
 mod schema; // the model: the input of the emitter
 mod emit; // turns the model into Rust source
 mod embedded; // schemas as data for the program, on request
@@ -38,6 +40,10 @@ mod error; // errors, with place and remedy
 
 pub use config::{Config, GeneratedFile};
 pub use error::{Error, Location};
+pub use vm::{OnError, VmProgram};
 
 #[doc = include_str!("generated_api.md")]
 pub mod generated_api {}
+
+#[doc = include_str!("vm_programs.md")]
+pub mod vm_programs {}

@@ -207,6 +207,7 @@ impl<'a> UnitBuilder<'a> {
             package: self.package.to_owned(),
             packages: self.package_modules.keys().cloned().collect(),
             root,
+            vm_constants: Vec::new(),
         }
     }
 
@@ -542,6 +543,14 @@ impl Module {
         module.descend(rest, package)
     }
 
+    /// Returns true if an item of the module has this Rust name.
+    pub(crate) fn declares(&self, ident: &str) -> bool {
+        self.messages
+            .iter()
+            .any(|it| it.writer == ident || it.decoder == ident)
+            || self.enums.iter().any(|it| it.ident == ident)
+    }
+
     fn is_empty(&self) -> bool {
         self.messages.is_empty()
             && self.enums.is_empty()
@@ -581,11 +590,11 @@ fn map_fields(entry: &DescriptorProto) -> [&FieldDescriptorProto; 2] {
     }
 }
 
-fn number(field: &FieldDescriptorProto) -> u32 {
+pub(crate) fn number(field: &FieldDescriptorProto) -> u32 {
     u32::try_from(field.number()).expect("field numbers have been checked")
 }
 
-fn scalar(proto_type: ProtoType) -> Scalar {
+pub(crate) fn scalar(proto_type: ProtoType) -> Scalar {
     match proto_type {
         ProtoType::TYPE_INT32 => Scalar::Int32,
         ProtoType::TYPE_INT64 => Scalar::Int64,

@@ -9,6 +9,19 @@ pub(crate) struct Unit {
     /// All packages with types in this file, as the schema spells them.
     pub(crate) packages: Vec<String>,
     pub(crate) root: Module,
+    /// The ProtoVM programs, constants at the root.
+    pub(crate) vm_constants: Vec<VmConstant>,
+}
+
+/// A constant with a serialized ProtoVM program.
+#[derive(Debug)]
+pub(crate) struct VmConstant {
+    pub(crate) ident: String,
+    /// The full name of the program's root message.
+    pub(crate) root: String,
+    /// The lines of the program's text.
+    pub(crate) text: Vec<String>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// A Rust module, or the root of a unit.
