@@ -4,12 +4,25 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protozero_codegen::Config;
+use protozero_codegen::{Config, OnError, VmProgram};
 
 /// Messages of the fixture `owned` that become structs, beside those they reach.
 const OWNED: [&str; 7] = [
     "Scalars", "Lists", "Tree", "Names", "Empty", "Mixed", "Reach",
 ];
+
+/// A program with every kind of instruction.
+fn table() -> VmProgram {
+    VmProgram::new("rows.Packet").scope("patch", "[rows.table]", |table| {
+        table
+            .on_error(OnError::SkipCommand, |table| {
+                table
+                    .delete_by_key("deleted_ids", "rows", "id")
+                    .set("total", "total")
+            })
+            .merge_by_key("changed", "rows", "id")
+    })
+}
 
 fn main() {
     for case in [
@@ -24,6 +37,7 @@ fn main() {
         "packages",
         "renamed",
         "structs",
+        "vm_programs",
     ] {
         let folder = Path::new("../../protozero-codegen/tests/fixtures").join(case);
         println!("cargo::rerun-if-changed={}", folder.display());
@@ -32,6 +46,7 @@ fn main() {
                 config.owned(format!(".app.{name}"))
             }),
             "structs" => Config::new().owned(".structs.Node"),
+            "vm_programs" => Config::new().vm_program("rows.TABLE", table()),
             _ => Config::new(),
         };
         let files = config

@@ -34,6 +34,9 @@ mod renamed {
 mod structs {
     include!(concat!(env!("OUT_DIR"), "/structs.rs"));
 }
+mod vm_programs {
+    include!(concat!(env!("OUT_DIR"), "/vm_programs.rs"));
+}
 
 use basic::{Color, Lists, ListsDecoder, Scalars, ScalarsDecoder, Tree, TreeDecoder, tree};
 
@@ -725,4 +728,105 @@ fn escaped_names_are_usable() {
             .is_some()
     );
     assert_eq!(fields.max(), Ok(Some(1)));
+}
+
+/// Prost's view of Perfetto's `VmProgram`, written by hand.
+mod vm {
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct VmProgram {
+        #[prost(message, repeated, tag = "2")]
+        pub instructions: Vec<Instruction>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Instruction {
+        #[prost(oneof = "Operation", tags = "1, 2, 3, 4, 5")]
+        pub operation: Option<Operation>,
+        #[prost(int32, optional, tag = "6")]
+        pub abort_level: Option<i32>,
+        #[prost(message, repeated, tag = "7")]
+        pub nested_instructions: Vec<Instruction>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub enum Operation {
+        #[prost(message, tag = "1")]
+        Select(Select),
+        #[prost(message, tag = "2")]
+        RegLoad(RegLoad),
+        #[prost(message, tag = "3")]
+        Merge(Merge),
+        #[prost(message, tag = "4")]
+        Set(Empty),
+        #[prost(message, tag = "5")]
+        Del(Empty),
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Select {
+        #[prost(int32, optional, tag = "1")]
+        pub cursor: Option<i32>,
+        #[prost(message, repeated, tag = "2")]
+        pub relative_path: Vec<PathComponent>,
+        #[prost(bool, optional, tag = "3")]
+        pub create_if_not_exist: Option<bool>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct PathComponent {
+        #[prost(uint32, optional, tag = "1")]
+        pub field_id: Option<u32>,
+        #[prost(uint32, optional, tag = "3")]
+        pub map_key_field_id: Option<u32>,
+        #[prost(bool, optional, tag = "5")]
+        pub is_repeated: Option<bool>,
+        #[prost(uint32, optional, tag = "6")]
+        pub register_to_match: Option<u32>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct RegLoad {
+        #[prost(int32, optional, tag = "1")]
+        pub cursor: Option<i32>,
+        #[prost(uint32, optional, tag = "2")]
+        pub dst_register: Option<u32>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Merge {
+        #[prost(bool, optional, tag = "1")]
+        pub skip_submessages: Option<bool>,
+        #[prost(bool, optional, tag = "2")]
+        pub del_if_src_empty: Option<bool>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Empty {}
+}
+
+/// Prost would drop fields that it does not know, and would write others in another order.
+#[test]
+fn vm_program_is_what_prost_writes() {
+    let program = vm::VmProgram::decode(vm_programs::TABLE).unwrap();
+    assert_eq!(program.encode_to_vec(), vm_programs::TABLE);
+
+    let [patch] = program.instructions.as_slice() else {
+        panic!("{program:?}");
+    };
+    let path = [1000].map(|number| vm::PathComponent {
+        field_id: Some(number),
+        ..Default::default()
+    });
+    let table = vm::Select {
+        cursor: Some(2),
+        relative_path: path.to_vec(),
+        create_if_not_exist: Some(true),
+    };
+    let [instruction] = patch.nested_instructions.as_slice() else {
+        panic!("{patch:?}");
+    };
+    assert_eq!(instruction.operation, Some(vm::Operation::Select(table)));
+    let levels = instruction.nested_instructions.iter();
+    let levels: Vec<_> = levels.map(|command| command.abort_level).collect();
+    assert_eq!(levels, [Some(1), Some(1), None]);
 }
