@@ -84,6 +84,8 @@ impl Content {
     }
 }
 
+const _: () = assert!(size_of::<Node>() <= SLOT_BYTES);
+
 #[derive(Clone, Debug)]
 pub(crate) struct Arena {
     /// Node 0 is the root.

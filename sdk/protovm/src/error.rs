@@ -108,6 +108,7 @@ impl Error for StateTooLong {}
 
 /// The reason why a patch was not applied, or not as a whole. The state keeps what was applied
 /// before.
+// Exhaustive: Ok and these two are all statuses that ProtoVM has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyError {
     /// Something that the program looks for is absent: the patch is not meant for this program.

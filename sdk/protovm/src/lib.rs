@@ -33,7 +33,8 @@
 //! ([`PROGRAM_MAX_BYTES`], [`INSTRUCTION_DEPTH_MAX`], [`ITERATION_DEPTH_MAX`]) and of a patch
 //! ([`STEPS_MAX_PER_PATCH`], [`WORK_MAX_PER_PATCH`]). Who applies patches limits their size. The
 //! state has a limit in bytes: each field, element or map entry is charged
-//! [`NODE_AND_ENTRY_BYTES`], and each blob its length. The allocator may take up to twice as much.
+//! [`NODE_AND_ENTRY_BYTES`], and each blob its length. The allocator takes 1.2 times as much, and up
+//! to twice as much while the state grows. Room for nodes that were deleted is kept for others.
 //!
 //! An instruction that asks for the impossible fails only when it is executed, as in Perfetto. Only
 //! a program that is malformed, too long or nested too deeply is refused as a whole.
@@ -55,14 +56,16 @@
 //!   without this element, so its bytes differ.
 //! - A malformed blob of the state that is entered stays as it is, and the program aborts.
 //!
-//! These aborts are limits or choices of this package:
+//! Perfetto does not define these cases, or not usefully. Here they abort:
 //!
-//! - Perfetto counts no steps, and does not limit nested iterations.
-//! - Groups abort when they are reached: a state cannot hold them.
-//! - A malformed field aborts when it is reached, not before: what was applied until then stays.
-//! - Scalars cannot be entered by index in the patch, field 0 cannot be created, the root cannot
-//!   become a scalar, and two elements with one key cannot become a map.
-//! - `BOTH`, which Perfetto implements in part, and unknown cursors and abort levels.
+//! - A patch exceeds its steps or its work, or iterations are nested too deeply.
+//! - A group or a malformed field is reached. What was applied until then stays.
+//! - A scalar of the patch is entered by index.
+//! - A field is created whose number is 0 or above 2^29-1.
+//! - The root is set to a scalar.
+//! - A list becomes a map, and two elements have the same key.
+//! - A list is entered at the index of a deleted element.
+//! - A cursor is `BOTH` or unknown, or the abort level of a failed instruction is unknown.
 #![forbid(unsafe_code)]
 
 mod limits; // of programs, and of what a patch may cost

@@ -7,7 +7,7 @@ use crate::program::Program;
 use crate::serialize::append_state;
 use crate::tree::Tree;
 
-/// A program, and the state into which it folds patches.
+/// A program, and the state into which it folds patches. A clone has a state of its own.
 #[derive(Clone, Debug)]
 pub struct Vm {
     program: Program,

@@ -1067,7 +1067,8 @@ mod beyond_the_cases {
 
     #[test]
     fn elements_with_one_key_do_not_become_a_map() {
-        let state = message![bytes(1, &element(5, 1)), bytes(1, &element(5, 2))];
+        let elements = [5, 6, 5].map(|key| bytes(1, &element(key, 1)));
+        let state = elements.concat();
         let mut vm = vm_on(&state, set_key());
         let duplicate = AbortCause::DuplicateKey { field: 1, key: 5 };
         assert_aborts(vm.apply(&varint(1, 0)), duplicate);
@@ -1120,7 +1121,10 @@ mod beyond_the_cases {
 
     #[test]
     fn error_names_the_instruction() {
-        let program = [src(here()), src(here()).nest([src(here()), src(field(4))])];
+        let program = [
+            src(field(3)).level(SKIP),
+            src(here()).nest([src(here()), src(field(4))]),
+        ];
         let error = vm(program).apply(&[]).unwrap_err();
         assert_eq!(
             error.to_string(),
