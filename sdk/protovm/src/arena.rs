@@ -25,8 +25,10 @@ pub const NODE_AND_ENTRY_BYTES: usize = 2 * SLOT_BYTES;
 /// serialized than in memory, so the lengths of nested messages have at most 28 bits.
 pub const MEMORY_LIMIT_MAX_BYTES: usize = (1 << 28) - 1;
 
+pub(crate) const ROOT_INDEX: u32 = 0;
+/// The cursor of the root, which is never freed.
 pub(crate) const ROOT: NodeId = NodeId {
-    index: 0,
+    index: ROOT_INDEX,
     generation: 0,
 };
 
@@ -88,7 +90,7 @@ const _: () = assert!(size_of::<Node>() <= SLOT_BYTES);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Arena {
-    /// Node 0 is the root.
+    /// The first is the root.
     nodes: Vec<Node>,
     free: Vec<u32>,
     /// At most `limit_bytes`.

@@ -52,6 +52,8 @@
 //!   the list by index, and another iteration visits them.
 //! - If an element has no key, a list does not become a map, and keeps this element and the others.
 //!   In Perfetto the element is lost. The program aborts in both.
+//! - If a merge aborts, its marks are taken back. In Perfetto they stay, so the next merge appends to
+//!   fields that it should replace.
 //! - If there is no memory for an element that `merge` appends, the program aborts. Perfetto goes on
 //!   without this element, so its bytes differ.
 //! - A malformed blob of the state that is entered stays as it is, and the program aborts.

@@ -1,17 +1,20 @@
 //! Serializes a state: fields in ascending order of their numbers, elements in the order of their
 //! indices, map entries in the order of their keys.
 //!
-//! Messages that are nodes of the tree have lengths of 4 bytes, as Perfetto writes them. Messages
-//! that are still bytes are written as they were received.
+//! Messages that are nodes of the tree have lengths of 1 byte if they are short, and else of 4 bytes, as
+//! Perfetto writes them. (Where a short message lies across two blocks of Perfetto's memory, its length
+//! has 4 bytes as well.) Messages that are still bytes are written as they were received.
 
 use std::collections::btree_map;
 
 use protozero::{WireType, append_varint, redundant_varint};
 
-use crate::arena::{Arena, Content, ROOT};
+use crate::arena::{Arena, Content, ROOT_INDEX};
 use crate::source::{Scalar, ScalarType};
 
 const LENGTH_BYTES: usize = 4;
+/// The greatest length of a message that has a length of 1 byte.
+const SHORT_MAX_BYTES: usize = 0x7f;
 
 /// A node whose children are being written.
 struct Open<'a> {
@@ -25,10 +28,7 @@ struct Open<'a> {
 /// Appends the serialized state. The depth of the tree costs heap, not stack.
 pub(crate) fn append_state(arena: &Arena, out: &mut Vec<u8>) {
     let mut open = Vec::new();
-    let Ok(root) = arena.resolve(ROOT) else {
-        return;
-    };
-    match arena.content(root) {
+    match arena.content(ROOT_INDEX) {
         Content::Bytes(bytes) => out.extend_from_slice(bytes),
         Content::Message(children) => open.push(Open {
             children: children.iter(),
@@ -40,8 +40,8 @@ pub(crate) fn append_state(arena: &Arena, out: &mut Vec<u8>) {
     }
     while let Some(innermost) = open.last_mut() {
         let Some((&key, &child)) = innermost.children.next() else {
-            if let Some(begin) = innermost.length_at {
-                fill_in_length(out, begin);
+            if let Some(length_at) = innermost.length_at {
+                fill_in_length(out, length_at);
             }
             open.pop();
             continue;
@@ -74,15 +74,17 @@ pub(crate) fn append_state(arena: &Arena, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the length of the message whose length has its place at `begin`. The memory limit keeps
-/// the length below 2^28.
-fn fill_in_length(out: &mut [u8], begin: usize) {
-    let end = out.len();
-    if let Some(place) = out
-        .get_mut(begin..)
-        .and_then(<[u8]>::first_chunk_mut::<LENGTH_BYTES>)
-    {
-        *place = redundant_varint((end - begin - LENGTH_BYTES) as u32);
+/// Writes the length of the message at the end, whose length has its place at `length_at`. The memory
+/// limit keeps the length below 2^28.
+fn fill_in_length(out: &mut Vec<u8>, length_at: usize) {
+    let begin = length_at + LENGTH_BYTES;
+    let len = out.len() - begin;
+    if len <= SHORT_MAX_BYTES {
+        out.copy_within(begin.., length_at + 1);
+        out.truncate(length_at + 1 + len);
+        out[length_at] = len as u8;
+    } else {
+        out[length_at..begin].copy_from_slice(&redundant_varint(len as u32));
     }
 }
 

@@ -6,7 +6,7 @@
 
 use protozero::Value;
 
-use crate::arena::{Arena, Children, Content, NodeId, ROOT};
+use crate::arena::{Arena, Children, Content, NodeId, ROOT, ROOT_INDEX};
 use crate::budget::{Budget, NODE_WORK};
 use crate::error::{AbortCause, Missing, StateTooLong};
 use crate::failure::Failure;
@@ -41,19 +41,13 @@ impl Tree {
 
     pub(crate) fn with_bytes(limit_bytes: usize, bytes: &[u8]) -> Result<Self, StateTooLong> {
         let mut tree = Self::new(limit_bytes);
-        if let Ok(root) = tree.arena.resolve(ROOT)
-            && !bytes.is_empty()
-        {
-            let limit_bytes = tree.arena.limit_bytes();
-            let too_long = StateTooLong {
+        if !bytes.is_empty() {
+            let content = Content::Bytes(bytes.into());
+            let replaced = tree.arena.replace(ROOT_INDEX, content);
+            replaced.map_err(|_| StateTooLong {
                 len_bytes: bytes.len(),
-                limit_bytes,
-            };
-            if bytes.len() > limit_bytes {
-                return Err(too_long);
-            }
-            let replaced = tree.arena.replace(root, Content::Bytes(bytes.into()));
-            replaced.map_err(|_| too_long)?;
+                limit_bytes: tree.arena.limit_bytes(),
+            })?;
         }
         Ok(tree)
     }
@@ -310,7 +304,8 @@ impl Tree {
         self.arena.content(parent).children()?.get(&key).copied()
     }
 
-    /// Looks for a field, for which bytes become a message. An empty node stays empty.
+    /// Looks for a field, for which bytes and an empty node become a message, also if they lack the
+    /// field.
     fn find(
         &mut self,
         message: u32,
@@ -318,8 +313,12 @@ impl Tree {
         budget: &mut Budget,
     ) -> Result<Option<u32>, AbortCause> {
         self.open(message, budget)?;
-        if matches!(self.arena.content(message), Content::Scalar(_)) {
-            return Err(AbortCause::StateIsScalar);
+        match self.arena.content(message) {
+            Content::Scalar(_) => return Err(AbortCause::StateIsScalar),
+            Content::Empty => {
+                self.arena.node_mut(message).content = Content::Message(Children::new());
+            }
+            _ => {}
         }
         Ok(self.child(message, field))
     }

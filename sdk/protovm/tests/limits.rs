@@ -154,11 +154,30 @@ fn deep_states_do_not_exhaust_the_stack() {
     ]);
     vm.apply(&varint(1, 7)).unwrap();
     let state = vm.state();
-    assert!(state.len() > 5 * 15_999);
+    assert!(state.len() > 5 * 15_900);
     let copy = vm.clone();
     vm.apply(&message![varint(1, 8), varint(2, 0)]).unwrap();
     assert_eq!(vm.state_memory_bytes(), 0);
     assert_eq!(copy.state(), state);
+}
+
+/// Nests instructions and iterations as deeply as possible, in a thread with little stack. A debug
+/// build needs 320 KiB, a release build 64.
+#[test]
+fn deepest_program_takes_little_stack() {
+    let per_instruction = ITERATION_DEPTH_MAX / (INSTRUCTION_DEPTH_MAX - 1);
+    let path = (0..per_instruction).fold(here(), |path, _| path.each(1));
+    let instruction =
+        (1..INSTRUCTION_DEPTH_MAX).fold(set(), |inner, _| src(path.clone()).nest([inner]));
+    let patch = (0..ITERATION_DEPTH_MAX).fold(Vec::new(), |inner, _| bytes(1, &inner));
+    let run = move || {
+        let mut vm = vm([instruction]);
+        vm.apply(&patch).unwrap();
+        vm.state()
+    };
+    let thread = std::thread::Builder::new().stack_size(512 << 10);
+    let state = thread.spawn(run).unwrap().join().unwrap();
+    assert_eq!(state, bytes(1, &bytes(1, b"")));
 }
 
 /// A patch nests as deeply as its length allows, and is entered element by element.

@@ -39,7 +39,10 @@ pub fn bytes(field: u32, payload: &[u8]) -> Vec<u8> {
 /// A length-delimited field, as a message that is a node of a state's tree is written.
 pub fn node(field: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = tagged(field, WireType::LengthDelimited);
-    bytes.extend_from_slice(&redundant_varint(payload.len() as u32));
+    match payload.len() {
+        short @ ..=127 => bytes.push(short as u8),
+        long => bytes.extend_from_slice(&redundant_varint(long as u32)),
+    }
     bytes.extend_from_slice(payload);
     bytes
 }

@@ -88,7 +88,10 @@ impl Tree {
                 let content = self.serialize();
                 let length = content.len();
                 let group = |index: usize| (length >> (7 * index) & 0x7f) as u8;
-                let length = vec![group(0) | 0x80, group(1) | 0x80, group(2) | 0x80, group(3)];
+                let length = match length {
+                    ..=127 => vec![group(0)],
+                    _ => vec![group(0) | 0x80, group(1) | 0x80, group(2) | 0x80, group(3)],
+                };
                 [tag(2), length, content].concat()
             }
             Tree::List(elements) | Tree::Map(elements) => {
@@ -540,7 +543,10 @@ impl Model {
         self.at(place)?;
         self.open(&place.path)?;
         match self.at(place)? {
-            Tree::Empty => Ok(None),
+            empty @ Tree::Empty => {
+                *empty = Tree::Message(BTreeMap::new());
+                Ok(None)
+            }
             Tree::Scalar(..) => abort(AbortCause::StateIsScalar),
             message => Ok(message.children().get(&field).cloned()),
         }
