@@ -38,14 +38,14 @@ cargo build --locked --release --package tracezero-cli --bin tracezero --example
 tool=$(realpath "${CARGO_TARGET_DIR:-target}")/release/tracezero
 judge=$(realpath "${CARGO_TARGET_DIR:-target}")/debug/judge
 extensions=(--config 2000 examples/protos/memory.proto memory.SamplerConfig --extensions sdk/schema/protos/tracezero/sequences.proto)
-for schema in http index_tree memory render; do
+for schema in connections http index_tree memory render; do
     extensions+=(--extensions "examples/protos/$schema.proto")
 done
 for trace in "$folder"/*.pftrace; do
     name=$(basename "$trace" .pftrace)
     options=(--tool "$tool")
     case $name in
-        statistics) options+=(--after-loss) ;;  # its ring has lapped
+        statistics | connections) options+=(--after-loss) ;; # their rings have lapped
         flight-*) options+=(--open-spans) ;;    # they end while spans are open
         long_trace) options+=(--open-spans) ;;  # it ends by itself while spans are open
     esac

@@ -105,7 +105,7 @@ fn parse_report(line: &str) -> Option<(Counts, &str)> {
             "event" | "events" => counts.events = Some(number),
             "packet" | "packets" => counts.data_packets = Some(number),
             "bytes" => counts.bytes = Some(number),
-            "lost" => {}
+            "folded into states" | "lost" => {}
             _ => return None,
         }
     }

@@ -15,7 +15,7 @@ use crate::Counts;
 
 /// The fields of packets that do not count as data: the service's own, and those that other packets
 /// are read with.
-const NO_DATA: [u32; 15] = [
+const NO_DATA: [u32; 16] = [
     TracePacket::CLOCK_SNAPSHOT_FIELD_NUMBER,
     TracePacket::TRACK_DESCRIPTOR_FIELD_NUMBER,
     TracePacket::TRACE_CONFIG_FIELD_NUMBER,
@@ -28,6 +28,7 @@ const NO_DATA: [u32; 15] = [
     TracePacket::TRACE_UUID_FIELD_NUMBER,
     TracePacket::CLONE_SNAPSHOT_TRIGGER_FIELD_NUMBER,
     TracePacket::TRACE_PROVENANCE_FIELD_NUMBER,
+    TracePacket::PROTOVMS_FIELD_NUMBER,
     TracePacket::CONCURRENT_SESSION_EVENT_FIELD_NUMBER,
     SEQUENCE_ACCOUNTS,
     RECORDING_BOUNDARY,

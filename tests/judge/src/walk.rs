@@ -1,9 +1,10 @@
 //! Visits every field of a message and of the messages inside it. Collects unknown fields and
 //! references to interned ids.
 
-use protobuf::MessageDyn;
+use perfetto_protos::trace_packet::TracePacket;
 use protobuf::UnknownFields;
 use protobuf::reflect::{FieldDescriptor, MessageDescriptor, ReflectFieldRef, ReflectValueRef};
+use protobuf::{Message as _, MessageDyn, MessageFull as _};
 
 use crate::schema::Supplements;
 use crate::{Rule, Value};
@@ -49,6 +50,24 @@ impl Walker<'_> {
         }
     }
 
+    /// Visits a message in a field. In a field that was published later, a packet has a type with the
+    /// later fields alone.
+    fn nested(&mut self, message: &dyn MessageDyn) {
+        let descriptor = message.descriptor_dyn();
+        let whole = TracePacket::descriptor();
+        if descriptor.full_name() != whole.full_name() || descriptor == whole {
+            return self.message(message);
+        }
+        let bytes = message.write_to_bytes_dyn();
+        match bytes.and_then(|bytes| TracePacket::parse_from_bytes(&bytes)) {
+            Ok(packet) => self.message(&packet),
+            Err(error) => {
+                let text = format!("a packet in a packet: {error}");
+                self.findings.objections.push((Rule::Decodes, text));
+            }
+        }
+    }
+
     fn known_fields(&mut self, message: &dyn MessageDyn, descriptor: &MessageDescriptor) {
         for field in descriptor.fields() {
             match field.get_reflect(message) {
@@ -78,7 +97,7 @@ impl Walker<'_> {
         value: ReflectValueRef<'_>,
     ) {
         match value {
-            ReflectValueRef::Message(message) => self.message(&*message),
+            ReflectValueRef::Message(message) => self.nested(&*message),
             ReflectValueRef::Enum(descriptor, number)
                 if descriptor.value_by_number(number).is_none() =>
             {
