@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tracezero_core::ids::ProducerId;
-use tracezero_protovm::{ApplyError, Program, ProgramError, Vm};
+use tracezero_protovm::{AbortCause, ApplyError, Program, ProgramError, Vm};
 
 use super::trace_buffer::{Overwritten, Packet, TraceBuffer};
 
@@ -14,6 +14,10 @@ pub(super) const PROGRAMS_PER_DATA_SOURCE_MAX: usize = 4;
 
 /// The maximum number of machines of a buffer.
 const MACHINES_PER_BUFFER_MAX: usize = 64;
+
+/// The number of packets for which a program may take too many steps. Then its machine stops, because the
+/// buffer is locked meanwhile.
+const OVERRUNS_MAX: u32 = 3;
 
 /// The maximum size of a packet that is folded, in bytes.
 const PATCH_MAX_BYTES: usize = 1 << 20;
@@ -45,6 +49,8 @@ struct FoldCounts {
     folded: u64,
     aborted: u64,
     first_abort: Option<Arc<str>>,
+    /// The packets for which the program took too many steps.
+    overruns: u32,
 }
 
 /// The state of a machine, with what a reader needs to fold the packets that are in the trace.
@@ -158,7 +164,10 @@ impl FoldedStates {
         let producer = packet.origin().producer_id;
         let mut is_joined = false;
         for machine in &mut self.machines {
-            if !machine.producers.contains(&producer) || packet.len_bytes() > PATCH_MAX_BYTES {
+            if !machine.producers.contains(&producer)
+                || machine.folds.overruns >= OVERRUNS_MAX
+                || packet.len_bytes() > PATCH_MAX_BYTES
+            {
                 continue;
             }
             if !is_joined {
@@ -175,7 +184,12 @@ impl FoldedStates {
                 }
                 // The packet is not one of those that the program is for.
                 Err(ApplyError::Error { .. }) => {}
-                Err(abort @ ApplyError::Abort { .. }) => machine.folds.note(&abort),
+                Err(ref abort @ ApplyError::Abort { ref cause, .. }) => {
+                    machine.folds.note(abort);
+                    if matches!(cause, AbortCause::StepLimit | AbortCause::WorkLimit) {
+                        machine.folds.overruns += 1;
+                    }
+                }
             }
         }
         Overwritten::Lost

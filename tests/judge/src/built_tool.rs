@@ -9,7 +9,7 @@ use std::{env, fs};
 use crate::Tool;
 
 /// The folders whose source the command is built from.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "protozero/src",
     "protozero-codegen/src",
     "sdk/schema/protos",
@@ -19,6 +19,7 @@ const SOURCES: [&str; 12] = [
     "sdk/crash/src",
     "sdk/host/src",
     "sdk/ipc/src",
+    "sdk/protovm/src",
     "sdk/reader/src",
     "sdk/service/src",
     "sdk/tool/src",

@@ -274,12 +274,18 @@ impl Producer {
     /// Writes a packet with this number and a text, and commits it.
     #[track_caller]
     pub fn write_with(&mut self, instance: &Instance, number: u64, text: &str) {
+        self.write_packet(instance, &packet_with(number, text));
+    }
+
+    /// Writes a packet, and commits it.
+    #[track_caller]
+    pub fn write_packet(&mut self, instance: &Instance, packet: &[u8]) {
         let page_count = self.memory.as_ref().unwrap().geometry().page_count();
         // The daemon frees chunks after each commit, so some page has a free chunk.
         let mut pages = 0..page_count;
         let found = pages.find_map(|page| self.chunk(page));
         let chunk = found.expect("a free chunk");
-        let place = completed(chunk, &packet_with(number, text));
+        let place = completed(chunk, packet);
         self.commit(&moved(&[place], instance.target));
     }
 

@@ -14,6 +14,21 @@ use support::Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+#[path = "../../../../sdk/protovm/tests/build/mod.rs"]
+mod build; // encodes programs and messages
+#[path = "../../../../sdk/protovm/tests/model/interpreter.rs"]
+#[allow(dead_code)] // The instructions alone are needed.
+mod interpreter;
+#[path = "../../../../sdk/host/tests/host/peer.rs"]
+#[allow(dead_code)] // Not all of it is needed.
+mod peer; // a connection, frame by frame
+#[path = "../../../../sdk/host/tests/host/producer.rs"]
+#[allow(dead_code)] // Not all of it is needed.
+mod producer; // a producer that writes its chunks itself
+#[path = "../../../../sdk/protovm/tests/model/random.rs"]
+#[allow(dead_code)] // Initial states and limits are not needed.
+mod random; // random programs and patches
+
 mod machine; // the daemon and the command
 mod programs; // programs that record
 mod running; // a program that runs
@@ -25,6 +40,7 @@ mod schemas; // data sources with a schema of their own
 mod network; // a daemon that cannot share memory
 mod packets; // packets of the programs' own data sources
 mod rings; // rings that overwrite their oldest packets
+mod states; // states that a ring keeps of them
 mod triggers; // sessions that wait for a trigger
 mod restarts; // daemons and programs that are killed
 mod cuts; // connections that are cut

@@ -17,9 +17,11 @@ use crate::allocations::counts_allocations;
 use crate::machine::wait_until;
 
 mod packets; // packets of a data source of the program
+mod table; // changes of a table
 mod triggers; // sessions that wait for a trigger
 
 pub use self::packets::{LONG_PACKET_BYTES, NUMBERS, PAYLOAD_BYTES, payload};
+pub use self::table::{CHANGES, TABLE, Table, change, patch, schema as table_schema};
 pub use self::triggers::TRIGGER;
 
 /// The environment variable that says what the program does.
@@ -86,6 +88,7 @@ const KINDS: &[(&str, Work)] = &[
     ("late numbers", packets::numbers_of_a_late_data_source),
     ("payloads", packets::payloads_of_all_sizes),
     ("long packet", packets::one_long_packet),
+    ("table", table::changes_of_a_table),
 ];
 
 /// The program.
