@@ -139,7 +139,7 @@ pub use tracezero_service::trace_buffer::{
 #[doc(inline)]
 pub use tracezero_service::{
     ProducerState, Refusal, SequenceAccount, ServiceState, SessionError, SessionState,
-    SessionSummary, TraceStats, WriterStats,
+    SessionSummary, StateStats, TraceStats, WriterStats,
 };
 #[doc(hidden)]
 pub use tracezero_track_event::{__private, __traced_async};

@@ -142,13 +142,16 @@ impl FullStates {
         Ok(())
     }
 
+    /// Adds the machines that a packet tells of.
+    ///
+    /// Trace processor makes another machine if a later packet tells of a program again. Then writers that
+    /// came at different times do not share a state.
     #[cold]
     fn add_machines(&mut self, machines: &[u8]) -> Result<(), DecodeError> {
+        // A later packet tells of further sequences of a machine.
+        let told_before = self.machines.len();
         for instance in ProtoVmsDecoder::new(machines).instance() {
             let instance = instance?;
-            if self.machines.len() >= MACHINES_MAX {
-                break;
-            }
             let producers: Vec<i32> = instance.producer_id().collect::<Result<_, _>>()?;
             let program = instance
                 .program()?
@@ -162,15 +165,26 @@ impl FullStates {
                 .min(self.left_bytes);
             let state = instance.state()?;
             let state = state.as_ref().map_or(&[][..], |it| it.as_decoder().bytes());
-            let Ok(vm) = Vm::with_state(program, limit_bytes, state) else {
-                continue;
+            let index = match self.machines[..told_before]
+                .iter()
+                .position(|it| it.program_bytes() == program.bytes())
+            {
+                Some(index) => index,
+                None if self.machines.len() >= MACHINES_MAX => continue,
+                None => {
+                    let Ok(vm) = Vm::with_state(program, limit_bytes, state) else {
+                        continue;
+                    };
+                    self.left_bytes -= limit_bytes;
+                    self.machines.push(vm);
+                    self.machines.len() - 1
+                }
             };
-            self.left_bytes -= limit_bytes;
-            let index = self.machines.len();
-            self.machines.push(vm);
-            for (sequence, producer) in &self.producers {
-                if producers.contains(producer) {
-                    self.of_sequence.entry(*sequence).or_default().push(index);
+            let sequences = self.producers.iter();
+            for (sequence, _) in sequences.filter(|(_, producer)| producers.contains(producer)) {
+                let machines = self.of_sequence.entry(*sequence).or_default();
+                if !machines.contains(&index) {
+                    machines.push(index);
                 }
             }
         }

@@ -418,6 +418,14 @@ impl CentralBuffer {
         buffer.observe_overwrites(move |packet| states.lock().fold(packet));
     }
 
+    /// Returns true if the buffer keeps states of overwritten packets.
+    pub(super) fn has_states(&self) -> bool {
+        match &self.states_then {
+            Some(states) => !states.is_empty(),
+            None => !self.states.lock().is_empty(),
+        }
+    }
+
     /// Returns the states of overwritten packets.
     pub(super) fn folded_states(&self) -> Vec<FoldedState> {
         match &self.states_then {

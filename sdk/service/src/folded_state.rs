@@ -158,6 +158,10 @@ impl FoldedStates {
         Ok(())
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.machines.is_empty()
+    }
+
     /// Offers a packet to the machines of its producer, in the order of their creation, until one takes
     /// it.
     pub(super) fn fold(&mut self, packet: &Packet<'_>) -> Overwritten {

@@ -90,10 +90,11 @@ impl TracingSession {
         let primary_clock = self.primary_clock();
         let is_first = std::mem::take(&mut self.due.preamble);
         let provenance = is_first.then(|| reader.provenance());
-        let states = match is_first {
-            true => reader.folded_states(),
-            false => Vec::new(),
+        let states = match &provenance {
+            Some(provenance) => reader.begin_states(provenance),
+            None => Vec::new(),
         };
+        reader.service = (environment.uid(), environment.now_ns());
         append(&mut reader.packets, environment, |packets| {
             for snapshot in self
                 .first_clock_snapshot

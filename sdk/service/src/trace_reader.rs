@@ -10,6 +10,8 @@ use super::compression::append_packed;
 use super::folded_state::FoldedState;
 use super::packet_framer::{PacketFramer, READ_BATCH_BYTES, give_back};
 use super::read_positions::ReadPositions;
+use super::service_packets::encode_packets_at;
+use super::told_states::{Provenance, ToldStates};
 use super::trace_buffer::{Mark, TraceBuffer};
 use super::trace_output::{END_MAX_BYTES, TraceOutput};
 use tracezero_config::{Compression, SessionConfig};
@@ -85,6 +87,9 @@ pub(crate) struct TraceReader {
     pub(super) written_bytes: u64,
     /// The reason why the file ends before the trace, if it does.
     pub(super) file_end: Option<FileEnd>,
+    told_states: ToldStates,
+    /// The user that the service runs as, and the time at which the present pass began.
+    pub(super) service: (u32, u64),
     /// How far the sequences of the present batch were read. `None` unless a recovery needs it.
     positions: Option<ReadPositions>,
 }
@@ -103,14 +108,17 @@ impl TraceReader {
             syncs: config.fflush_post_write,
             written_bytes: 0,
             file_end: None,
+            told_states: ToldStates::default(),
+            service: (0, 0),
             positions: None,
         }
     }
 
-    /// Returns the states of the packets that the buffers have overwritten so far.
-    pub(super) fn folded_states(&self) -> Vec<FoldedState> {
+    /// Returns the states of overwritten packets with which the trace begins.
+    pub(super) fn begin_states(&mut self, provenance: &Provenance) -> Vec<FoldedState> {
         let buffers = self.buffers.iter();
-        buffers.flat_map(|it| it.folded_states()).collect()
+        let states = buffers.flat_map(|it| it.folded_states());
+        self.told_states.begin(provenance, states.collect())
     }
 
     /// Writes, behind each batch, how far sequences were read, so that a recovery can continue
@@ -174,13 +182,30 @@ impl TraceReader {
                 return true;
             }
             let buffer = &self.buffers[index];
-            let goes_on = buffer.read(end, |buffer| {
-                let goes_on = self.framer.take_batch(buffer);
+            let mut news = None;
+            let goes_on = buffer.read(end, |trace_buffer| {
+                let goes_on = self.framer.take_batch(trace_buffer);
                 if let Some(positions) = &mut self.positions {
-                    positions.note(index, buffer, &mut self.framer);
+                    positions.note(index, trace_buffer, &mut self.framer);
+                }
+                if buffer.has_states() {
+                    let writers = self.framer.taken_writers().into_iter();
+                    let sequences =
+                        writers.map(|writer| (self.framer.sequence_id(writer), writer.0));
+                    // The buffer is locked, so the states have no packet that was not read before.
+                    let states = || buffer.folded_states();
+                    news = self.told_states.before(index, sequences, states);
                 }
                 goes_on
             });
+            if let Some(news) = news {
+                let (uid, now_ns) = self.service;
+                let told = encode_packets_at(uid, now_ns, |packets| {
+                    packets.trace_provenance(&news.provenance);
+                    packets.protovms(&news.states);
+                });
+                self.packets.extend_from_slice(&told);
+            }
             self.framer.append_to(&mut self.packets);
             for writer in self.framer.take_losing_writers() {
                 buffer.note_loss(writer);

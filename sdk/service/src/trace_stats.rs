@@ -4,6 +4,7 @@ use super::control::Control;
 use super::folded_state::StateStats;
 use super::pending_flush::FlushOutcome;
 use super::sequence_account::{SequenceAccount, sequence_accounts};
+use super::told_states::Provenance;
 use super::trace_buffer::{BufferStats, ChunkPayloadHistogram};
 use super::trace_reader::TraceReader;
 use super::tracing_session::TracingSession;
@@ -144,7 +145,7 @@ impl Control {
 
 impl TraceReader {
     /// Returns, for each buffer, the known sequences with their producers.
-    pub(super) fn provenance(&mut self) -> Vec<Vec<(u32, tracezero_core::ids::ProducerId)>> {
+    pub(super) fn provenance(&mut self) -> Provenance {
         let mut buffers = Vec::new();
         for index in 0..self.buffers().len() {
             let writers = self.buffers()[index].with(|buffer| {

@@ -9,7 +9,8 @@ use super::event::{Event, EventData, Kind};
 use super::failure;
 use super::query::Query;
 use crate::report::Report;
-use tracezero_reader::{Outline, ReadError, TraceReader};
+use protozero::{Decoder, types};
+use tracezero_reader::{FullStates, Outline, PacketItem, PacketReader, ReadError, TraceReader};
 
 /// A complete trace in memory. A [`Capture`](super::Capture) returns one, and [`Trace::read`]
 /// creates one from any trace.
@@ -169,6 +170,29 @@ impl Trace {
             .filter(|(number, _)| *number == field)
             .map(|(_, bytes)| bytes.as_slice())
             .collect()
+    }
+
+    /// Returns the content of one field of the full states behind the changes of data sources with a
+    /// [program](crate::DataSource::PROTOVM_PROGRAM), once for each change and in the order of the trace.
+    /// `field` is the number of a field of `TracePacket`.
+    ///
+    /// # Panics
+    ///
+    /// Never: the trace was read before.
+    #[must_use]
+    pub fn states_with(&self, field: u32) -> Vec<Vec<u8>> {
+        let mut packets = PacketReader::new(self.bytes.as_slice());
+        let mut states = FullStates::new();
+        let mut found = Vec::new();
+        while let Some(item) = packets.next().expect("it has been read before") {
+            if let PacketItem::Packet(packet) = item
+                && let Ok(Some(state)) = states.apply(packet.bytes)
+                && let Ok(Some(content)) = Decoder::new(state).last::<types::Bytes>(field)
+            {
+                found.push(content.to_vec());
+            }
+        }
+        found
     }
 
     /// Returns the events as a tree, without anything that differs from run to run. It is meant for
