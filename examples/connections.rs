@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn change(table: &mut Table, number: u32) {
     // Any two of these are far apart, so that connections live long.
     let id = number.wrapping_mul(7919) % 1000;
-    let is_closed = number % 3 == 0 && table.remove(&id).is_some();
+    let is_closed = number.is_multiple_of(3) && table.remove(&id).is_some();
     let changed = (!is_closed).then(|| {
         let connection = table.entry(id).or_default();
         if connection.peer.is_empty() {

@@ -79,7 +79,12 @@ const PACKAGES: [(&str, &[&str]); 15] = [
     ("sdk/config", &["protozero", "tracezero-core"]),
     (
         "sdk/service",
-        &["protozero", "tracezero-config", "tracezero-core"],
+        &[
+            "protozero",
+            "tracezero-config",
+            "tracezero-core",
+            "tracezero-protovm",
+        ],
     ),
     ("sdk/crash", &["tracezero-core", "tracezero-service"]),
     ("sdk/ipc", &["protozero", "tracezero-core"]),
@@ -112,7 +117,10 @@ const PACKAGES: [(&str, &[&str]); 15] = [
             "tracezero-producer",
         ],
     ),
-    ("sdk/reader", &["protozero", "tracezero-core"]),
+    (
+        "sdk/reader",
+        &["protozero", "tracezero-core", "tracezero-protovm"],
+    ),
 ];
 
 #[test]

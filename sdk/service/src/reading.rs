@@ -7,7 +7,8 @@ use super::environment::Environment;
 use super::lifecycle_events::Event;
 use super::phase::Phase;
 use super::service::Service;
-use super::service_packets::{ServicePackets, encode_packets, recording_id};
+use super::service_packets::{ServicePackets, encode_packets, encode_packets_at, recording_id};
+use super::told_states::TellStates;
 use super::trace_output::END_MAX_BYTES;
 use super::trace_reader::{Extent, Pass, Stage, TraceReader};
 use super::trace_stats::TraceStats;
@@ -94,7 +95,7 @@ impl TracingSession {
             Some(provenance) => reader.begin_states(provenance),
             None => Vec::new(),
         };
-        reader.service = (environment.uid(), environment.now_ns());
+        reader.tell_states = tell_states(environment.uid(), environment.now_ns());
         append(&mut reader.packets, environment, |packets| {
             for snapshot in self
                 .first_clock_snapshot
@@ -183,6 +184,16 @@ impl TracingSession {
             }
         });
     }
+}
+
+/// Returns the function that encodes what a trace is told of new sequences.
+fn tell_states(uid: u32, now_ns: u64) -> TellStates {
+    Box::new(move |news| {
+        encode_packets_at(uid, now_ns, |packets| {
+            packets.trace_provenance(&news.provenance);
+            packets.protovms(&news.states);
+        })
+    })
 }
 
 fn write_events(session: &mut TracingSession, packets: &mut ServicePackets<'_, '_>) {

@@ -26,6 +26,9 @@ pub(super) struct News {
     pub(super) states: Vec<FoldedState>,
 }
 
+/// Encodes news as packets of the service.
+pub(super) type TellStates = Box<dyn Fn(&News) -> Vec<u8> + Send>;
+
 impl ToldStates {
     /// Returns the states with which the trace begins. `provenance` is written before them.
     pub(super) fn begin(

@@ -10,8 +10,7 @@ use super::compression::append_packed;
 use super::folded_state::FoldedState;
 use super::packet_framer::{PacketFramer, READ_BATCH_BYTES, give_back};
 use super::read_positions::ReadPositions;
-use super::service_packets::encode_packets_at;
-use super::told_states::{Provenance, ToldStates};
+use super::told_states::{Provenance, TellStates, ToldStates};
 use super::trace_buffer::{Mark, TraceBuffer};
 use super::trace_output::{END_MAX_BYTES, TraceOutput};
 use tracezero_config::{Compression, SessionConfig};
@@ -88,8 +87,8 @@ pub(crate) struct TraceReader {
     /// The reason why the file ends before the trace, if it does.
     pub(super) file_end: Option<FileEnd>,
     told_states: ToldStates,
-    /// The user that the service runs as, and the time at which the present pass began.
-    pub(super) service: (u32, u64),
+    /// Encodes what the trace is told of sequences that come during a pass.
+    pub(super) tell_states: TellStates,
     /// How far the sequences of the present batch were read. `None` unless a recovery needs it.
     positions: Option<ReadPositions>,
 }
@@ -109,7 +108,7 @@ impl TraceReader {
             written_bytes: 0,
             file_end: None,
             told_states: ToldStates::default(),
-            service: (0, 0),
+            tell_states: Box::new(|_| Vec::new()),
             positions: None,
         }
     }
@@ -199,12 +198,7 @@ impl TraceReader {
                 goes_on
             });
             if let Some(news) = news {
-                let (uid, now_ns) = self.service;
-                let told = encode_packets_at(uid, now_ns, |packets| {
-                    packets.trace_provenance(&news.provenance);
-                    packets.protovms(&news.states);
-                });
-                self.packets.extend_from_slice(&told);
+                self.packets.extend((self.tell_states)(&news));
             }
             self.framer.append_to(&mut self.packets);
             for writer in self.framer.take_losing_writers() {

@@ -86,7 +86,7 @@ fn with_categories(offered: &OfferedDataSource) -> String {
     let listed: Vec<&str> = listed.map(String::as_str).collect();
     match categories.len() {
         0 => offered.name.clone(),
-        ..=CATEGORIES_MAX => format!("{} ({})", offered.name, listed.join(" ")),
+        1..=CATEGORIES_MAX => format!("{} ({})", offered.name, listed.join(" ")),
         count => format!(
             "{} ({} and {} more)",
             offered.name,

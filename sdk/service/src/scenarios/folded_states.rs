@@ -5,7 +5,7 @@
 use protozero::HeapBuffered;
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::DataSourceDescriptor;
-use tracezero_core::protos::trace_packet::Data;
+use tracezero_core::protos::trace_packet::{Data, ProtoVmsDecoder};
 use tracezero_core::protos::{TestEvent, TracePacket, VmCursorEnum, VmInstruction, VmProgram};
 use tracezero_producer::TraceWriter;
 
@@ -116,7 +116,7 @@ fn states(trace: &ReadTrace) -> Vec<State> {
         Data::Protovms(vms) => Some(vms),
         _ => None,
     });
-    let instances = found.next().into_iter().flat_map(|vms| vms.instance());
+    let instances = found.next().into_iter().flat_map(ProtoVmsDecoder::instance);
     let states = instances.map(|instance| {
         let instance = instance.unwrap();
         assert!(instance.program().unwrap().is_some());
