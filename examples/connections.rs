@@ -4,7 +4,7 @@
 //! table at any moment.
 //!
 //! `cargo run --example connections` writes `connections.pftrace`. `tracezero cat` prints the table
-//! behind each change that the ring still has, and Perfetto's trace processor sees the same.
+//! after each change that the ring still has, and Perfetto's trace processor sees the same.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -201,7 +201,7 @@ impl<'a> Compiler<'a> {
         if let Some(index) = around.iter().position(|&name| name == message.name) {
             let cycle = [&around[index..], &[message.name.as_str()]].concat();
             return Err(format!(
-                "the message contains itself ({}), so that the merge would have no end; \
+                "the message contains itself ({}), so the merge would never end; \
                  use `merge_shallow` or `merge_shallow_by_key`",
                 cycle.join(" -> ")
             ));

@@ -52,7 +52,7 @@ pub(crate) fn add(
                 "" => "no file without a package is compiled; write the name as `package.NAME`"
                     .to_owned(),
                 _ => format!(
-                    "no file of package `{package}` is compiled; name the package of a file that is"
+                    "no file of package `{package}` is compiled; use the package of a compiled file"
                 ),
             };
             return Err(of_program(message));

@@ -149,7 +149,7 @@ pub(super) fn check_ids(
     if is_zigzag(ids) != is_zigzag(key) {
         return Err(format!(
             "the source `{}` is {}, but the key `{}` of `{}` is {}, \
-             which encodes numbers otherwise; use one type for both",
+             which encodes numbers differently; use one type for both",
             ids.name,
             ids.type_text(),
             key.name,

@@ -385,7 +385,7 @@ fn wrong_source_of_keys() {
         (
             "patch.offset",
             "the source `offset` is sint32, but the key `id` of `test.Row` is uint32, \
-             which encodes numbers otherwise; use one type for both",
+             which encodes numbers differently; use one type for both",
         ),
         (
             "",
@@ -458,7 +458,7 @@ fn merge_of_a_message_that_contains_itself() {
     assert(
         |packet| packet.merge("patch.node", "table.node"),
         "merge(\"patch.node\", \"table.node\"): the message contains itself \
-         (test.Node -> test.Link -> test.Node), so that the merge would have no end; \
+         (test.Node -> test.Link -> test.Node), so the merge would never end; \
          use `merge_shallow` or `merge_shallow_by_key`",
     );
     let program = VmProgram::new("test.Packet").merge_shallow("patch.node", "table.node");
@@ -561,7 +561,7 @@ fn wrong_name() {
     assert_name(
         "tset.PROGRAM",
         "vm_program(\"tset.PROGRAM\"): no file of package `tset` is compiled; \
-         name the package of a file that is",
+         use the package of a compiled file",
     );
     assert_name(
         "PROGRAM",

@@ -66,8 +66,7 @@ pub struct DaemonSession {
     has_started: bool,
 }
 
-/// What became of the packets of a session so far. An event is a packet; data sources and the daemon
-/// write others.
+/// Packet counts of a session so far. An event is a packet; data sources and the daemon write others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PacketTotals {
@@ -75,8 +74,7 @@ pub struct PacketTotals {
     pub begun: u64,
     /// The packets that are lost.
     pub lost: u64,
-    /// The track events in the trace, as far as the daemon has written it into the file or as this consumer
-    /// has read it.
+    /// The track events that are in the file already, or that this consumer has read.
     pub events: u64,
 }
 

@@ -21,6 +21,13 @@ impl Budget {
         }
     }
 
+    /// Returns what the patch has cost so far: steps and units of work.
+    pub(crate) const fn spent(&self) -> u64 {
+        let steps = STEPS_MAX_PER_PATCH - self.steps;
+        let work = WORK_MAX_PER_PATCH - self.work;
+        steps as u64 + work as u64
+    }
+
     #[inline]
     pub(crate) fn step(&mut self) -> Result<(), AbortCause> {
         self.steps = self.steps.checked_sub(1).ok_or(AbortCause::StepLimit)?;
@@ -32,8 +39,9 @@ impl Budget {
         let left = u32::try_from(units)
             .ok()
             .and_then(|units| self.work.checked_sub(units));
-        self.work = left.ok_or(AbortCause::WorkLimit)?;
-        Ok(())
+        let result = left.map(drop).ok_or(AbortCause::WorkLimit);
+        self.work = left.unwrap_or(0);
+        result
     }
 
     #[inline]

@@ -315,9 +315,9 @@ pub enum AbortCause {
     // Limits.
     /// The state would exceed the memory limit.
     MemoryLimit,
-    /// The patch took [`STEPS_MAX_PER_PATCH`] steps.
+    /// The patch took more than [`STEPS_MAX_PER_PATCH`] steps.
     StepLimit,
-    /// The patch took [`WORK_MAX_PER_PATCH`] units of work.
+    /// The patch took more than [`WORK_MAX_PER_PATCH`] units of work.
     WorkLimit,
     /// Iterations are nested deeper than [`ITERATION_DEPTH_MAX`].
     IterationTooDeep,

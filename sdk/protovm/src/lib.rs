@@ -31,7 +31,7 @@
 //! Program, state and patches may come from a hostile process. Each failure is a value: there is no
 //! panic, no unlimited recursion, and no `unsafe` code. Constants name the limits of a program
 //! ([`PROGRAM_MAX_BYTES`], [`INSTRUCTION_DEPTH_MAX`], [`ITERATION_DEPTH_MAX`]) and of a patch
-//! ([`STEPS_MAX_PER_PATCH`], [`WORK_MAX_PER_PATCH`]). Who applies patches limits their size. The
+//! ([`STEPS_MAX_PER_PATCH`], [`WORK_MAX_PER_PATCH`]). The caller limits the size of patches. The
 //! state has a limit in bytes: each field, element or map entry is charged
 //! [`NODE_AND_ENTRY_BYTES`], and each blob its length. The allocator takes 1.2 times as much, and up
 //! to twice as much while the state grows. Room for nodes that were deleted is kept for others.

@@ -30,12 +30,13 @@ struct Machine<'a> {
     failed: Vec<u32>,
 }
 
-/// Runs a program for one patch.
+/// Runs a program for one patch. Adds to `work` what it has cost.
 pub(crate) fn run(
     instructions: &[Instruction],
     patch: &[u8],
     tree: &mut Tree,
     registers: &mut Registers,
+    work: &mut u64,
 ) -> Result<(), ApplyError> {
     let mut machine = Machine {
         tree,
@@ -50,6 +51,7 @@ pub(crate) fn run(
         saved_destination: None,
     };
     let result = machine.run_list(instructions, cursors);
+    *work = work.saturating_add(machine.budget.spent());
     result.map_err(|failure| {
         let mut path = machine.failed;
         path.reverse();

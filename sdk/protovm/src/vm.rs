@@ -13,6 +13,7 @@ pub struct Vm {
     program: Program,
     tree: Tree,
     registers: Registers,
+    work: u64,
 }
 
 impl Vm {
@@ -26,6 +27,7 @@ impl Vm {
             program,
             tree: Tree::new(memory_limit_bytes),
             registers: [None; REGISTERS],
+            work: 0,
         }
     }
 
@@ -43,6 +45,7 @@ impl Vm {
             program,
             tree: Tree::with_bytes(memory_limit_bytes, state)?,
             registers: [None; REGISTERS],
+            work: 0,
         })
     }
 
@@ -58,7 +61,15 @@ impl Vm {
             patch,
             &mut self.tree,
             &mut self.registers,
+            &mut self.work,
         )
+    }
+
+    /// Returns what all patches together have cost, in steps and units of work: each takes at most
+    /// some 10 ns.
+    #[must_use]
+    pub const fn work(&self) -> u64 {
+        self.work
     }
 
     /// Returns the serialized state.

@@ -1,22 +1,28 @@
-//! Turns patches into full states, by the programs that the trace contains.
+//! Turns changes into full states, by the programs that the trace contains.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use protozero::{DecodeError, Decoder, Value, append_varint};
 use tracezero_core::protos::trace_packet::ProtoVmsDecoder;
+use tracezero_core::protos::trace_packet::proto_vms::InstanceDecoder;
 use tracezero_core::protos::{TracePacket, TraceProvenanceDecoder};
 use tracezero_protovm::{Program, Vm};
 
-/// The maximum number of machines of a trace.
-const MACHINES_MAX: usize = 64;
+/// The maximum number of states of a trace.
+const STATES_MAX: usize = 64;
 
-/// The maximum size of the states of all machines together, in bytes.
+/// The maximum size of all states together, in bytes.
 const STATES_MAX_BYTES: usize = 256 << 20;
 
-/// The maximum number of sequences whose producers are stored.
+/// The maximum number of sequences, and of producers of all states, that are stored.
 const SEQUENCES_MAX: usize = 1 << 20;
 
-/// The fields that a packet with a full state takes over from its patch: what the service vouches for.
+/// The work that the programs of a trace may do for each byte of packets, and in all besides: about ten
+/// seconds. Then changes stay as they are.
+const WORK_PER_BYTE_MAX: u64 = 4096;
+const WORK_MAX: u64 = 1 << 30;
+
+/// The fields that a packet with a full state takes over from its change: what the service vouches for.
 const TRUSTED_FIELDS: [u32; 4] = [
     TracePacket::TRUSTED_UID_FIELD_NUMBER,
     TracePacket::TRUSTED_PACKET_SEQUENCE_ID_FIELD_NUMBER,
@@ -24,14 +30,16 @@ const TRUSTED_FIELDS: [u32; 4] = [
     TracePacket::MACHINE_ID_FIELD_NUMBER,
 ];
 
-/// Turns the patches of a trace into full states.
+/// Turns the changes in a trace into full states.
 ///
 /// A data source may record changes of a state, and bring a program that applies them
 /// ([`DataSource::PROTOVM_PROGRAM`](https://docs.rs/tracezero)). The trace then begins with the state
 /// that overwritten changes have left. Give all packets of such a trace to [`apply`](Self::apply), in
-/// the order of the file: it returns the whole state behind each change, as trace processor shows it.
+/// the order of the file: it returns the whole state after each change, as trace processor shows it.
+/// If the trace reports a loss between two changes, later states lack what was lost.
 ///
-/// A trace can make a reader keep at most 64 states, of 256 MiB in all. Further ones stay patches.
+/// A trace can make a reader keep at most 64 states, of 256 MiB in all, and compute for a limited time.
+/// Beyond that, `apply` returns `None`.
 ///
 /// ```
 /// use tracezero::reader::{FullStates, PacketItem, PacketReader};
@@ -53,15 +61,25 @@ const TRUSTED_FIELDS: [u32; 4] = [
 /// ```
 #[derive(Debug)]
 pub struct FullStates {
-    /// The producers of sequences, which the trace names before its programs.
+    /// The producers of sequences.
     producers: HashMap<u32, i32>,
-    machines: Vec<Vm>,
-    /// The machines of each sequence, in the order in which they are tried.
-    of_sequence: HashMap<u32, Vec<usize>>,
+    states: Vec<State>,
+    /// The states of each producer, in the order in which they are tried.
+    of_producer: HashMap<i32, Vec<usize>>,
+    /// The number of entries of all states' producers.
+    producers_of_states: usize,
     /// The size that further states may have.
     left_bytes: usize,
+    /// The work that programs may still do.
+    left_work: u64,
     /// The packet that was returned last.
     packet: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct State {
+    vm: Vm,
+    producers: HashSet<i32>,
 }
 
 impl Default for FullStates {
@@ -76,21 +94,23 @@ impl FullStates {
     pub fn new() -> Self {
         Self {
             producers: HashMap::new(),
-            machines: Vec::new(),
-            of_sequence: HashMap::new(),
+            states: Vec::new(),
+            of_producer: HashMap::new(),
+            producers_of_states: 0,
             left_bytes: STATES_MAX_BYTES,
+            left_work: WORK_MAX,
             packet: Vec::new(),
         }
     }
 
-    /// Takes the next packet of the trace. If it is a patch, returns a packet with the full state behind
-    /// the patch, and with the patch's writer: a `TracePacket` that replaces the patch.
+    /// Takes the next packet of the trace. If it is a change, returns a packet with the full state after
+    /// it, and with the change's writer: a `TracePacket` that replaces the change.
     ///
-    /// Returns `None` for other packets, and for patches that their program cannot apply.
+    /// Returns `None` for other packets, and for changes that no program can apply.
     ///
     /// # Errors
     ///
-    /// If the packet is malformed.
+    /// If the packet is malformed. What was read of it before the error stays.
     pub fn apply(&mut self, packet: &[u8]) -> Result<Option<&[u8]>, DecodeError> {
         let mut sequence_id = 0;
         for field in Decoder::new(packet).fields() {
@@ -104,17 +124,31 @@ impl FullStates {
                     self.add_producers(bytes)?;
                 }
                 (TracePacket::PROTOVMS_FIELD_NUMBER, Value::Bytes(bytes)) => {
-                    self.add_machines(bytes)?;
+                    self.add_states(bytes)?;
                 }
                 _ => {}
             }
         }
-        let machines = self.of_sequence.get(&sequence_id);
-        for &index in machines.into_iter().flatten() {
-            let vm = &mut self.machines[index];
-            if vm.apply(packet).is_ok() {
+        if self.states.is_empty() {
+            return Ok(None);
+        }
+        let len_bytes = packet.len() as u64;
+        self.left_work = self.left_work.saturating_add(WORK_PER_BYTE_MAX * len_bytes);
+        let producer = self.producers.get(&sequence_id);
+        let states = producer.and_then(|producer| self.of_producer.get(producer));
+        for &index in states.into_iter().flatten() {
+            let vm = &mut self.states[index].vm;
+            if self.left_work == 0 {
+                break;
+            }
+            let before = vm.work();
+            let applied = vm.apply(packet);
+            self.left_work = self.left_work.saturating_sub(vm.work() - before);
+            if applied.is_ok() {
                 self.packet.clear();
                 vm.append_state(&mut self.packet);
+                // Writing eight bytes of a state takes as long as a unit of work.
+                self.left_work = self.left_work.saturating_sub(self.packet.len() as u64 / 8);
                 append_trusted(packet, &mut self.packet)?;
                 return Ok(Some(&self.packet));
             }
@@ -124,7 +158,7 @@ impl FullStates {
 
     /// Returns the present states, each an encoded `TracePacket`, in the order of the trace.
     pub fn states(&self) -> impl Iterator<Item = Vec<u8>> {
-        self.machines.iter().map(Vm::state)
+        self.states.iter().map(|state| state.vm.state())
     }
 
     #[cold]
@@ -142,53 +176,65 @@ impl FullStates {
         Ok(())
     }
 
-    /// Adds the machines that a packet tells of.
+    /// Adds the states that a packet contains. A later packet adds producers to a state: it names one
+    /// that the state has already.
     ///
-    /// Trace processor makes another machine if a later packet tells of a program again. Then writers that
-    /// came at different times do not share a state.
+    /// Trace processor keeps another state then. So it shows other states if the producers of one state
+    /// come at different times.
     #[cold]
-    fn add_machines(&mut self, machines: &[u8]) -> Result<(), DecodeError> {
-        // A later packet tells of further sequences of a machine.
-        let told_before = self.machines.len();
-        for instance in ProtoVmsDecoder::new(machines).instance() {
+    fn add_states(&mut self, states: &[u8]) -> Result<(), DecodeError> {
+        let known_before = self.states.len();
+        for instance in ProtoVmsDecoder::new(states).instance() {
             let instance = instance?;
-            let producers: Vec<i32> = instance.producer_id().collect::<Result<_, _>>()?;
-            let program = instance
-                .program()?
-                .map(|it| Program::parse(it.as_decoder().bytes()));
-            let Some(Ok(program)) = program else {
+            let Some(program) = instance.program()? else {
                 continue;
             };
-            let limit_kib = instance.memory_limit_kb()?.unwrap_or_default();
-            let limit_bytes = (limit_kib as usize)
-                .saturating_mul(1024)
-                .min(self.left_bytes);
-            let state = instance.state()?;
-            let state = state.as_ref().map_or(&[][..], |it| it.as_decoder().bytes());
-            let index = match self.machines[..told_before]
-                .iter()
-                .position(|it| it.program_bytes() == program.bytes())
-            {
-                Some(index) => index,
-                None if self.machines.len() >= MACHINES_MAX => continue,
-                None => {
-                    let Ok(vm) = Vm::with_state(program, limit_bytes, state) else {
-                        continue;
-                    };
-                    self.left_bytes -= limit_bytes;
-                    self.machines.push(vm);
-                    self.machines.len() - 1
+            let program = program.as_decoder().bytes();
+            let mut producers = HashSet::new();
+            for producer in instance.producer_id() {
+                let room = SEQUENCES_MAX - self.producers_of_states;
+                if producers.len() < room {
+                    producers.insert(producer?);
                 }
+            }
+            let mut known = self.states[..known_before].iter();
+            let known = known.position(|state| {
+                state.vm.program_bytes() == program && !state.producers.is_disjoint(&producers)
+            });
+            let Some(index) = known.or_else(|| self.new_state(program, &instance)) else {
+                continue;
             };
-            let sequences = self.producers.iter();
-            for (sequence, _) in sequences.filter(|(_, producer)| producers.contains(producer)) {
-                let machines = self.of_sequence.entry(*sequence).or_default();
-                if !machines.contains(&index) {
-                    machines.push(index);
+            let state = &mut self.states[index];
+            for producer in producers {
+                if state.producers.insert(producer) {
+                    self.producers_of_states += 1;
+                    self.of_producer.entry(producer).or_default().push(index);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Returns the position of a new state; `None` if there is no room, or if the program or the state is
+    /// malformed.
+    fn new_state(&mut self, program: &[u8], instance: &InstanceDecoder<'_>) -> Option<usize> {
+        if self.states.len() >= STATES_MAX {
+            return None;
+        }
+        let program = Program::parse(program).ok()?;
+        let limit_kib = instance.memory_limit_kb().ok()?.unwrap_or_default();
+        let limit_bytes = (limit_kib as usize).saturating_mul(1024);
+        let limit_bytes = limit_bytes.min(self.left_bytes);
+        let state = instance.state().ok()?;
+        let state = state.as_ref();
+        let state = state.map_or(&[][..], |it| it.as_decoder().bytes());
+        let vm = Vm::with_state(program, limit_bytes, state).ok()?;
+        self.left_bytes -= limit_bytes;
+        self.states.push(State {
+            vm,
+            producers: HashSet::new(),
+        });
+        Some(self.states.len() - 1)
     }
 }
 

@@ -55,7 +55,7 @@ mod bundle; // compressed packets
 mod packets; // all packets of a file
 mod cursor; // fast decoding of common fields
 mod packet; // the fields of a packet beside its payload
-mod full_states; // patches as full states
+mod full_states; // changes as full states
 // Packets to events.
 mod names; // the names of the trace
 mod iid_table; // interned ids of a sequence

@@ -426,6 +426,26 @@ impl CentralBuffer {
         }
     }
 
+    /// Returns true if packets of a producer are folded into a state.
+    pub(super) fn folds(&self, producer: ProducerId) -> bool {
+        match &self.states_then {
+            Some(states) => states.iter().any(|it| it.producers.contains(&producer)),
+            None => self.states.lock().folds(producer),
+        }
+    }
+
+    /// Returns the states of overwritten packets, for a trace that gets packets of these writers next.
+    /// Packets of them that are overwritten later are lost.
+    pub(super) fn announce_states(
+        &self,
+        writers: impl Iterator<Item = Writer>,
+    ) -> Vec<FoldedState> {
+        match &self.states_then {
+            Some(states) => states.clone(),
+            None => self.states.lock().announce(writers),
+        }
+    }
+
     /// Returns the states of overwritten packets.
     pub(super) fn folded_states(&self) -> Vec<FoldedState> {
         match &self.states_then {

@@ -45,7 +45,7 @@ pub(super) enum Effect {
     StateChanged(ConcurrentSessionEvent),
     /// Counts that a producer has reached the limit of instances.
     InstanceRefused(ProducerId),
-    /// The program of a data source of this producer cannot be run.
+    /// A ProtoVM program of this producer was refused.
     ProgramRefused(ProducerId),
     /// Continues a clone after a group of its buffers was flushed.
     CloneFlushed(CloneId, Vec<usize>, FlushOutcome),

@@ -1,59 +1,70 @@
-//! What a ring keeps of the packets that it overwrites: machines, each of which folds the packets of a
-//! data source into a state. The trace begins with these states.
+//! Keeps states of packets that a ring overwrites. Each VM folds the packets of one data source.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use tracezero_core::ids::ProducerId;
-use tracezero_protovm::{AbortCause, ApplyError, Program, ProgramError, Vm};
+use tracezero_protovm::{ApplyError, Program, ProgramError, Vm};
 
+use super::packet_framer::Writer;
 use super::trace_buffer::{Overwritten, Packet, TraceBuffer};
 
 /// The maximum number of programs that producers may have for one data source in a buffer.
 pub(super) const PROGRAMS_PER_DATA_SOURCE_MAX: usize = 4;
 
-/// The maximum number of machines of a buffer.
-const MACHINES_PER_BUFFER_MAX: usize = 64;
+/// The maximum number of VMs of a buffer.
+const VMS_PER_BUFFER_MAX: usize = 64;
 
-/// The number of packets for which a program may take too many steps. Then its machine stops, because the
-/// buffer is locked meanwhile.
-const OVERRUNS_MAX: u32 = 3;
+/// The maximum number of producers of a VM.
+const PRODUCERS_PER_VM_MAX: usize = 4096;
 
 /// The maximum size of a packet that is folded, in bytes.
 const PATCH_MAX_BYTES: usize = 1 << 20;
 
-/// The machines of a buffer.
+/// The work that a program may do in all, for each packet and for each byte of packets. The first is
+/// about a tenth of a second. A program that does more is stopped, because the buffer is locked
+/// meanwhile.
+const WORK_MAX: u64 = 1 << 24;
+const WORK_PER_PACKET_MAX: u64 = 4096;
+const WORK_PER_BYTE_MAX: u64 = 16;
+
+/// The VMs of a buffer.
 #[derive(Debug, Default)]
 pub(super) struct FoldedStates {
-    machines: Vec<Machine>,
-    /// The data sources that have no machine, with the reason: at most [`MACHINES_PER_BUFFER_MAX`].
-    without: Vec<(String, Arc<str>)>,
+    vms: Vec<StateVm>,
+    /// The data sources without a VM, with the reason: at most [`VMS_PER_BUFFER_MAX`].
+    refused: Vec<(String, Arc<str>)>,
+    /// The writers whose states are in the trace. What is folded of them later is in no trace, so it is
+    /// lost.
+    announced: HashSet<Writer>,
     /// The bytes of the packet that is folded.
     patch: Vec<u8>,
 }
 
-/// A machine, which folds the packets of some producers.
+/// A VM, which folds the packets of some producers.
 #[derive(Debug)]
-struct Machine {
+struct StateVm {
     data_source: String,
     vm: Vm,
     limit_kib: u32,
     /// The producers that offer the data source with this program, also those that have gone.
-    producers: Vec<ProducerId>,
+    producers: BTreeSet<ProducerId>,
     folds: FoldCounts,
 }
 
-/// What became of the packets that were offered to a machine.
+/// What became of the packets that were offered to a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct FoldCounts {
     folded: u64,
+    /// The work that the program may do for all packets that the VM was offered.
+    work_max: u64,
     aborted: u64,
-    first_abort: Option<Arc<str>>,
-    /// The packets for which the program took too many steps.
-    overruns: u32,
+    skipped: u64,
+    first_error: Option<Arc<str>>,
 }
 
-/// The state of a machine, with what a reader needs to fold the packets that are in the trace.
+/// The state of a VM, with what a reader needs to fold the packets that are in the trace.
 #[derive(Clone, Debug)]
 pub(super) struct FoldedState {
     pub(super) program: Vec<u8>,
@@ -62,7 +73,7 @@ pub(super) struct FoldedState {
     pub(super) producers: Vec<ProducerId>,
 }
 
-/// The statistics of a machine, which keeps a state of the packets that a ring overwrites.
+/// The statistics of the state that a ring keeps of a data source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StateStats {
@@ -72,38 +83,43 @@ pub struct StateStats {
     pub buffer: usize,
     /// The size of the state in memory, in bytes.
     pub state_bytes: usize,
-    /// The number of packets that are part of the state.
+    /// The number of packets that were folded into the state.
     pub packets_folded: u64,
-    /// The number of packets that the program could not fold completely: it is wrong, or the state has
-    /// reached its maximum size. The state then has a part of such a packet.
-    pub packets_aborted: u64,
-    /// What went wrong for the first of them, or why there is no state at all.
+    /// The number of packets that were not folded, or not completely: the program is wrong or too slow,
+    /// the state has reached its maximum size, or a packet has more than 1 MiB.
+    pub packets_failed: u64,
+    /// What went wrong first, or why there is no state at all.
     pub error: Option<Arc<str>>,
 }
 
-/// The reason why a data source has no machine.
+/// The reason why a data source has no VM.
 #[derive(Debug)]
-pub(super) enum NoMachine {
+enum NoVm {
     Program(ProgramError),
-    TooMany,
+    TooManyPrograms,
+    TooManyProducers,
 }
 
-impl fmt::Display for NoMachine {
+impl fmt::Display for NoVm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Program(error) => write!(f, "the program is malformed: {error}"),
-            Self::TooMany => write!(
+            Self::TooManyPrograms => write!(
                 f,
                 "too many programs: a buffer takes {PROGRAMS_PER_DATA_SOURCE_MAX} for each data source, \
-                 and {MACHINES_PER_BUFFER_MAX} in all"
+                 and {VMS_PER_BUFFER_MAX} in all"
+            ),
+            Self::TooManyProducers => write!(
+                f,
+                "too many producers: a state takes {PRODUCERS_PER_VM_MAX}, also those that have gone"
             ),
         }
     }
 }
 
 impl FoldedStates {
-    /// Adds a producer to the machine of its data source, which is created if there is none with the
-    /// same program. Returns false if there can be none.
+    /// Adds a producer to the VM of its data source, which is created if there is none with the same
+    /// program. Returns false if there can be none.
     pub(super) fn add(
         &mut self,
         producer: ProducerId,
@@ -114,9 +130,9 @@ impl FoldedStates {
         let Err(reason) = self.try_add(producer, data_source, program, limit_kib) else {
             return true;
         };
-        if self.without.len() < MACHINES_PER_BUFFER_MAX {
-            let reason = reason.to_string().into();
-            self.without.push((data_source.to_owned(), reason));
+        let refusal = (data_source.to_owned(), reason.to_string().into());
+        if self.refused.len() < VMS_PER_BUFFER_MAX && !self.refused.contains(&refusal) {
+            self.refused.push(refusal);
         }
         false
     }
@@ -127,51 +143,53 @@ impl FoldedStates {
         data_source: &str,
         program: &[u8],
         limit_kib: u32,
-    ) -> Result<(), NoMachine> {
-        let of_name = self
-            .machines
-            .iter_mut()
-            .filter(|it| it.data_source == data_source);
+    ) -> Result<(), NoVm> {
+        let of_name = self.vms.iter_mut();
         let mut programs = 0;
-        for machine in of_name {
-            if machine.vm.program_bytes() == program {
-                if !machine.producers.contains(&producer) {
-                    machine.producers.push(producer);
+        for vm in of_name.filter(|it| it.data_source == data_source) {
+            if vm.vm.program_bytes() == program {
+                if vm.producers.len() >= PRODUCERS_PER_VM_MAX && !vm.producers.contains(&producer) {
+                    return Err(NoVm::TooManyProducers);
                 }
+                vm.producers.insert(producer);
                 return Ok(());
             }
             programs += 1;
         }
-        if programs >= PROGRAMS_PER_DATA_SOURCE_MAX
-            || self.machines.len() >= MACHINES_PER_BUFFER_MAX
-        {
-            return Err(NoMachine::TooMany);
+        if programs >= PROGRAMS_PER_DATA_SOURCE_MAX || self.vms.len() >= VMS_PER_BUFFER_MAX {
+            return Err(NoVm::TooManyPrograms);
         }
-        let program = Program::parse(program).map_err(NoMachine::Program)?;
-        self.machines.push(Machine {
+        let program = Program::parse(program).map_err(NoVm::Program)?;
+        let limit_bytes = u64::from(limit_kib) * 1024;
+        self.vms.push(StateVm {
             data_source: data_source.to_owned(),
-            vm: Vm::new(program, limit_kib as usize * 1024),
+            vm: Vm::new(program, usize::try_from(limit_bytes).unwrap_or(usize::MAX)),
             limit_kib,
-            producers: vec![producer],
+            producers: BTreeSet::from([producer]),
             folds: FoldCounts::default(),
         });
         Ok(())
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.machines.is_empty()
+        self.vms.is_empty()
     }
 
-    /// Offers a packet to the machines of its producer, in the order of their creation, until one takes
-    /// it.
+    /// Returns true if the packets of a producer are folded.
+    pub(super) fn folds(&self, producer: ProducerId) -> bool {
+        self.vms.iter().any(|vm| vm.producers.contains(&producer))
+    }
+
+    /// Offers a packet to the VMs of its producer, in the order of their creation, until one takes it.
     pub(super) fn fold(&mut self, packet: &Packet<'_>) -> Overwritten {
-        let producer = packet.origin().producer_id;
+        let origin = packet.origin();
         let mut is_joined = false;
-        for machine in &mut self.machines {
-            if !machine.producers.contains(&producer)
-                || machine.folds.overruns >= OVERRUNS_MAX
-                || packet.len_bytes() > PATCH_MAX_BYTES
-            {
+        for vm in &mut self.vms {
+            if !vm.producers.contains(&origin.producer_id) {
+                continue;
+            }
+            if packet.len_bytes() > PATCH_MAX_BYTES || vm.is_stopped() {
+                vm.folds.skipped += 1;
                 continue;
             }
             if !is_joined {
@@ -181,19 +199,12 @@ impl FoldedStates {
                     self.patch.extend_from_slice(slice);
                 }
             }
-            match machine.vm.apply(&self.patch) {
-                Ok(()) => {
-                    machine.folds.folded += 1;
-                    return Overwritten::Folded;
-                }
-                // The packet is not one of those that the program is for.
-                Err(ApplyError::Error { .. }) => {}
-                Err(ref abort @ ApplyError::Abort { ref cause, .. }) => {
-                    machine.folds.note(abort);
-                    if matches!(cause, AbortCause::StepLimit | AbortCause::WorkLimit) {
-                        machine.folds.overruns += 1;
-                    }
-                }
+            if vm.fold(&self.patch) {
+                let writer = (origin.producer_id, origin.writer_id);
+                return match self.announced.contains(&writer) {
+                    true => Overwritten::Lost,
+                    false => Overwritten::Folded,
+                };
             }
         }
         Overwritten::Lost
@@ -202,15 +213,14 @@ impl FoldedStates {
     /// Folds the unread packets of a buffer that is taken for a clone: the session's trace does not have
     /// them, but its later packets build on them.
     pub(super) fn fold_all(&mut self, buffer: &TraceBuffer) {
-        if self.machines.is_empty() {
+        if self.vms.is_empty() {
             return;
         }
         let Ok(mut buffer) = buffer.clone_read_only() else {
             // There is no memory for a copy to read from.
-            for machine in &mut self.machines {
-                machine
-                    .folds
-                    .note(&"the packets that a clone has taken are not in the state");
+            for vm in &mut self.vms {
+                vm.folds
+                    .note_error(&"the packets that a clone has taken are not in the state");
             }
             return;
         };
@@ -220,45 +230,78 @@ impl FoldedStates {
         }
     }
 
-    /// Returns the present states, for a trace.
+    /// Returns the present states, for a trace that gets packets of these writers next.
+    pub(super) fn announce(&mut self, writers: impl Iterator<Item = Writer>) -> Vec<FoldedState> {
+        self.announced.extend(writers);
+        self.states()
+    }
+
+    /// Returns the present states.
     pub(super) fn states(&self) -> Vec<FoldedState> {
-        let states = self.machines.iter().map(|machine| FoldedState {
-            program: machine.vm.program_bytes().to_vec(),
-            state: machine.vm.state(),
-            limit_kib: machine.limit_kib,
-            producers: machine.producers.clone(),
+        let states = self.vms.iter().map(|vm| FoldedState {
+            program: vm.vm.program_bytes().to_vec(),
+            state: vm.vm.state(),
+            limit_kib: vm.limit_kib,
+            producers: vm.producers.iter().copied().collect(),
         });
         states.collect()
     }
 
     pub(super) fn stats(&self, buffer: usize) -> impl Iterator<Item = StateStats> + '_ {
-        let machines = self.machines.iter().map(move |machine| StateStats {
-            data_source: machine.data_source.clone(),
+        let kept = self.vms.iter().map(move |vm| StateStats {
+            data_source: vm.data_source.clone(),
             buffer,
-            state_bytes: machine.vm.state_memory_bytes(),
-            packets_folded: machine.folds.folded,
-            packets_aborted: machine.folds.aborted,
-            error: machine.folds.first_abort.clone(),
+            state_bytes: vm.vm.state_memory_bytes(),
+            packets_folded: vm.folds.folded,
+            packets_failed: vm.folds.aborted + vm.folds.skipped,
+            error: vm.folds.first_error.clone(),
         });
-        let without = self.without.iter().map(move |(name, error)| StateStats {
+        let refused = self.refused.iter().map(move |(name, error)| StateStats {
             data_source: name.clone(),
             buffer,
             state_bytes: 0,
             packets_folded: 0,
-            packets_aborted: 0,
+            packets_failed: 0,
             error: Some(Arc::clone(error)),
         });
-        machines.chain(without)
+        kept.chain(refused)
+    }
+}
+
+impl StateVm {
+    /// Applies a patch. Returns false if the program does not take it.
+    fn fold(&mut self, patch: &[u8]) -> bool {
+        self.folds.work_max += WORK_PER_PACKET_MAX + WORK_PER_BYTE_MAX * patch.len() as u64;
+        let applied = self.vm.apply(patch);
+        if self.is_stopped() {
+            self.folds
+                .note_error(&"the program took too long, and was stopped");
+        }
+        match applied {
+            Ok(()) => {
+                self.folds.folded += 1;
+                true
+            }
+            // The packet is not one of those that the program is for.
+            Err(ApplyError::Error { .. }) => false,
+            Err(abort @ ApplyError::Abort { .. }) => {
+                self.folds.aborted += 1;
+                self.folds.note_error(&abort);
+                false
+            }
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.vm.work() > WORK_MAX + self.folds.work_max
     }
 }
 
 impl FoldCounts {
-    #[cold]
-    fn note(&mut self, abort: &dyn fmt::Display) {
-        self.aborted += 1;
-        // Formats only one: a producer may cause an abort with every packet.
-        if self.first_abort.is_none() {
-            self.first_abort = Some(abort.to_string().into());
+    /// Keeps only the first error: a producer may cause one with every packet.
+    fn note_error(&mut self, error: &dyn fmt::Display) {
+        if self.first_error.is_none() {
+            self.first_error = Some(error.to_string().into());
         }
     }
 }

@@ -42,7 +42,7 @@ mod compression; // compresses a batch of packets into one packet
 mod trace_file; // a file that one session at a time may write to
 mod trace_output; // the file that a trace is streamed into
 mod read_positions; // how far sequences were read, for a recovery
-mod told_states; // which states a trace has been told
+mod announced_states; // which states a trace has
 mod trace_reader; // reads the buffers of a session as a trace
 // State: what exists, and what is to be done.
 mod limit_log; // which producers have reached a limit, for a log

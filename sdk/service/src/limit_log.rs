@@ -18,8 +18,8 @@ pub enum ProducerLimit {
     /// The rate and the number of triggers, or the size of a name:
     /// [`TraceStats::triggers_ignored`](crate::TraceStats::triggers_ignored).
     Triggers,
-    /// The number of programs for states of overwritten packets, or the size of a program, or a program
-    /// that is malformed.
+    /// The number of ProtoVM programs or of their producers; also programs that are malformed:
+    /// [`StateStats::error`](crate::StateStats::error).
     Programs,
 }
 
@@ -65,7 +65,12 @@ impl fmt::Display for LimitReached {
             ProducerLimit::DataSources => "data sources refused",
             ProducerLimit::Instances => "instances not set up",
             ProducerLimit::Triggers => "triggers ignored",
-            ProducerLimit::Programs => "data sources without the state of overwritten packets",
+            ProducerLimit::Programs => {
+                return write!(
+                    f,
+                    ": {count} ProtoVM programs refused: malformed, or too many"
+                );
+            }
         };
         write!(f, ": {count} {refused}, because a limit was reached")
     }

@@ -150,17 +150,15 @@ const fn is_reserved(number: u32) -> bool {
             | TracePacket::COMPRESSED_PACKETS_FIELD_NUMBER
             | TracePacket::SERVICE_EVENT_FIELD_NUMBER
             | TracePacket::TRUSTED_PID_FIELD_NUMBER
-            | MACHINE_ID_FIELD_NUMBER
+            | TracePacket::MACHINE_ID_FIELD_NUMBER
             | TracePacket::TRACE_PROVENANCE_FIELD_NUMBER
-            | PROTOVMS_FIELD_NUMBER
+            | TracePacket::PROTOVMS_FIELD_NUMBER
             | TracePacket::ZSTD_COMPRESSED_PACKETS_FIELD_NUMBER
     )
 }
 
-/// Fields of Perfetto's schema that our schema leaves out.
+/// A field of Perfetto's schema that our schema leaves out.
 const INCREMENTAL_STATE_CLEARED_FIELD_NUMBER: u32 = 41;
-const MACHINE_ID_FIELD_NUMBER: u32 = 98;
-const PROTOVMS_FIELD_NUMBER: u32 = 125;
 
 /// Returns the bytes behind the varint at the start.
 #[inline]

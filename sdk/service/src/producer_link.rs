@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
@@ -30,6 +30,8 @@ pub(super) struct ProducerLink {
     violations: AtomicU64,
     /// The buffers of the sessions that record this producer. The producer may write to no others.
     buffers: RwLock<HashMap<BufferId, Arc<CentralBuffer>>>,
+    /// The number of buffers that the producer may write to, or once might.
+    buffers_ever: AtomicUsize,
     /// The target buffers of the registered writers. The producer chooses them: they may be buffers
     /// that it may not write to.
     writers: RwLock<HashMap<WriterId, BufferId>>,
@@ -81,6 +83,7 @@ impl ProducerLink {
             may_be_scraped,
             violations: AtomicU64::new(0),
             buffers: RwLock::default(),
+            buffers_ever: AtomicUsize::new(0),
             writers: RwLock::default(),
             refused,
         }
@@ -92,7 +95,11 @@ impl ProducerLink {
 
     /// Allows this producer to write to `buffer`.
     pub(super) fn allow(&self, buffer: &Arc<CentralBuffer>) {
-        self.buffers.write().insert(buffer.id, Arc::clone(buffer));
+        let mut buffers = self.buffers.write();
+        if buffers.insert(buffer.id, Arc::clone(buffer)).is_none() {
+            // Relaxed: changed and read with the buffers locked.
+            self.buffers_ever.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Forbids this producer to write to these buffers. What it commits to them later is dropped.
@@ -140,14 +147,14 @@ impl ProducerLink {
     /// Copies finished packets out of chunks that writers still hold into all buffers that this
     /// producer may write to, before the producer is removed.
     ///
-    /// A process that was killed may not have registered its newest writers. If the producer may write
-    /// to one buffer alone, that is where their packets belong.
+    /// A process that was killed may not have registered its newest writers. If the producer could ever
+    /// write to one buffer alone, that is where their packets belong.
     pub(super) fn scrape_all(&self) {
-        let buffers: Vec<_> = self.buffers.read().values().map(Arc::clone).collect();
-        let of_unregistered = match &buffers[..] {
-            [only] => Some(only),
-            _ => None,
-        };
+        let buffers = self.buffers.read();
+        // Relaxed: as in `allow`.
+        let had_several = self.buffers_ever.load(Ordering::Relaxed) > 1;
+        let buffers: Vec<_> = buffers.values().map(Arc::clone).collect();
+        let of_unregistered = buffers.first().filter(|_| !had_several);
         self.scrape_into(&buffers, of_unregistered, Bound::None);
     }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use super::announced_states::EncodeAnnouncement;
 use super::compression::append_packed;
 use super::environment::Environment;
 use super::lifecycle_events::Event;
 use super::phase::Phase;
 use super::service::Service;
 use super::service_packets::{ServicePackets, encode_packets, encode_packets_at, recording_id};
-use super::told_states::TellStates;
 use super::trace_output::END_MAX_BYTES;
 use super::trace_reader::{Extent, Pass, Stage, TraceReader};
 use super::trace_stats::TraceStats;
@@ -95,7 +95,7 @@ impl TracingSession {
             Some(provenance) => reader.begin_states(provenance),
             None => Vec::new(),
         };
-        reader.tell_states = tell_states(environment.uid(), environment.now_ns());
+        reader.encode_announcement = announcement(environment.uid(), environment.now_ns());
         append(&mut reader.packets, environment, |packets| {
             for snapshot in self
                 .first_clock_snapshot
@@ -130,9 +130,7 @@ impl TracingSession {
             }
             if let Some(provenance) = &provenance {
                 packets.trace_provenance(provenance);
-                if !states.is_empty() {
-                    packets.protovms(&states);
-                }
+                packets.protovms(&states);
                 if !builtin.disable_system_info {
                     packets.system_info();
                 }
@@ -186,12 +184,12 @@ impl TracingSession {
     }
 }
 
-/// Returns the function that encodes what a trace is told of new sequences.
-fn tell_states(uid: u32, now_ns: u64) -> TellStates {
-    Box::new(move |news| {
+/// Returns the function that encodes announcements of new sequences.
+fn announcement(uid: u32, now_ns: u64) -> EncodeAnnouncement {
+    Box::new(move |new| {
         encode_packets_at(uid, now_ns, |packets| {
-            packets.trace_provenance(&news.provenance);
-            packets.protovms(&news.states);
+            packets.trace_provenance(&new.provenance);
+            packets.protovms(&new.states);
         })
     })
 }

@@ -144,15 +144,26 @@ impl ServicePackets<'_, '_> {
         });
     }
 
-    /// Writes the states of overwritten packets.
+    /// Writes the states of overwritten packets, in as few packets as their lengths allow.
     pub(super) fn protovms(&mut self, states: &[FoldedState]) {
-        self.packet_now(&|packet| {
-            packet.protovms(|out| {
-                for state in states {
-                    out.add_instance(|out| write_state(state, out));
-                }
+        const PACKET_MAX_BYTES: usize = 64 << 20;
+        let mut rest = states;
+        while let [first, others @ ..] = rest {
+            let mut len_bytes = first.state.len();
+            let more = others.iter().take_while(|state| {
+                len_bytes += state.state.len();
+                len_bytes <= PACKET_MAX_BYTES
             });
-        });
+            let (now, later) = rest.split_at(1 + more.count());
+            self.packet_now(&|packet| {
+                packet.protovms(|out| {
+                    for state in now {
+                        out.add_instance(|out| write_state(state, out));
+                    }
+                });
+            });
+            rest = later;
+        }
     }
 
     pub(super) fn system_info(&mut self) {

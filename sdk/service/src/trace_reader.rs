@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
+use super::announced_states::{AnnouncedStates, EncodeAnnouncement, Provenance};
 use super::central_buffer::CentralBuffer;
 use super::compression::append_packed;
 use super::folded_state::FoldedState;
 use super::packet_framer::{PacketFramer, READ_BATCH_BYTES, give_back};
 use super::read_positions::ReadPositions;
-use super::told_states::{Provenance, TellStates, ToldStates};
 use super::trace_buffer::{Mark, TraceBuffer};
 use super::trace_output::{END_MAX_BYTES, TraceOutput};
 use tracezero_config::{Compression, SessionConfig};
@@ -86,9 +86,9 @@ pub(crate) struct TraceReader {
     pub(super) written_bytes: u64,
     /// The reason why the file ends before the trace, if it does.
     pub(super) file_end: Option<FileEnd>,
-    told_states: ToldStates,
-    /// Encodes what the trace is told of sequences that come during a pass.
-    pub(super) tell_states: TellStates,
+    announced_states: AnnouncedStates,
+    /// Encodes announcements of sequences that come during a pass.
+    pub(super) encode_announcement: EncodeAnnouncement,
     /// How far the sequences of the present batch were read. `None` unless a recovery needs it.
     positions: Option<ReadPositions>,
 }
@@ -107,17 +107,26 @@ impl TraceReader {
             syncs: config.fflush_post_write,
             written_bytes: 0,
             file_end: None,
-            told_states: ToldStates::default(),
-            tell_states: Box::new(|_| Vec::new()),
+            announced_states: AnnouncedStates::default(),
+            encode_announcement: Box::new(|_| Vec::new()),
             positions: None,
         }
     }
 
     /// Returns the states of overwritten packets with which the trace begins.
     pub(super) fn begin_states(&mut self, provenance: &Provenance) -> Vec<FoldedState> {
-        let buffers = self.buffers.iter();
-        let states = buffers.flat_map(|it| it.folded_states());
-        self.told_states.begin(provenance, states.collect())
+        let with_states = self.buffers.iter().filter(|it| it.has_states());
+        let states = with_states.flat_map(|buffer| {
+            let writers = buffer.with(|buffer| {
+                let writers = buffer.all_packet_counts();
+                writers
+                    .map(|(producer, writer, _)| (producer, writer))
+                    .collect::<Vec<_>>()
+            });
+            buffer.announce_states(writers.into_iter())
+        });
+        let states = states.collect();
+        self.announced_states.begin(provenance, states)
     }
 
     /// Writes, behind each batch, how far sequences were read, so that a recovery can continue
@@ -181,24 +190,29 @@ impl TraceReader {
                 return true;
             }
             let buffer = &self.buffers[index];
-            let mut news = None;
+            let mut new = None;
             let goes_on = buffer.read(end, |trace_buffer| {
                 let goes_on = self.framer.take_batch(trace_buffer);
                 if let Some(positions) = &mut self.positions {
                     positions.note(index, trace_buffer, &mut self.framer);
                 }
                 if buffer.has_states() {
-                    let writers = self.framer.taken_writers().into_iter();
+                    let writers = self.framer.taken_writers();
+                    let sequences = writers.iter();
                     let sequences =
-                        writers.map(|writer| (self.framer.sequence_id(writer), writer.0));
-                    // The buffer is locked, so the states have no packet that was not read before.
-                    let states = || buffer.folded_states();
-                    news = self.told_states.before(index, sequences, states);
+                        sequences.map(|writer| (self.framer.sequence_id(*writer), writer.0));
+                    // The buffer is still locked, so no packet of this batch is part of the states.
+                    new = self.announced_states.before(
+                        index,
+                        sequences,
+                        |producer| buffer.folds(producer),
+                        || buffer.announce_states(writers.iter().copied()),
+                    );
                 }
                 goes_on
             });
-            if let Some(news) = news {
-                self.packets.extend((self.tell_states)(&news));
+            if let Some(new) = new {
+                self.packets.extend((self.encode_announcement)(&new));
             }
             self.framer.append_to(&mut self.packets);
             for writer in self.framer.take_losing_writers() {

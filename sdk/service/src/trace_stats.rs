@@ -1,10 +1,10 @@
 //! Statistics of a session, for its trace and for [`Service::stats`](crate::Service::stats).
 
+use super::announced_states::Provenance;
 use super::control::Control;
 use super::folded_state::StateStats;
 use super::pending_flush::FlushOutcome;
 use super::sequence_account::{SequenceAccount, sequence_accounts};
-use super::told_states::Provenance;
 use super::trace_buffer::{BufferStats, ChunkPayloadHistogram};
 use super::trace_reader::TraceReader;
 use super::tracing_session::TracingSession;

@@ -158,7 +158,7 @@ fn about_states(service: &Service, session: SessionId) -> Vec<Warning> {
     let warning = |state: StateStats| {
         Some(Warning::IncompleteState {
             data_source: state.data_source,
-            packets: state.packets_aborted,
+            packets: state.packets_failed,
             error: state.error?.as_ref().to_owned(),
         })
     };

@@ -172,14 +172,11 @@ impl Trace {
             .collect()
     }
 
-    /// Returns the content of one field of the full states behind the changes of data sources with a
+    /// Returns the content of one field of the full states after the changes of data sources with a
     /// [program](crate::DataSource::PROTOVM_PROGRAM), once for each change and in the order of the trace.
     /// `field` is the number of a field of `TracePacket`.
-    ///
-    /// # Panics
-    ///
-    /// Never: the trace was read before.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "the trace has been read before")]
     pub fn states_with(&self, field: u32) -> Vec<Vec<u8>> {
         let mut packets = PacketReader::new(self.bytes.as_slice());
         let mut states = FullStates::new();

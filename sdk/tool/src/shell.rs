@@ -24,7 +24,7 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero manual ~/.local/share/man/man1")]
 pub(crate) struct ManualArgs {
-    /// The folder, which is made if there is none
+    /// The folder, which is created if it does not exist
     folder: PathBuf,
 }
 

@@ -3018,7 +3018,7 @@ impl<'w> VmInstruction<'w> {
     pub const ABORT_LEVEL_FIELD_NUMBER: u32 = 6;
     /// Number of field `nested_instructions`.
     ///
-    /// Executed behind the operation: by a select for each match, with its cursor there.
+    /// Run after the operation. A select runs them once per match, with its cursor at the match.
     pub const NESTED_INSTRUCTIONS_FIELD_NUMBER: u32 = 7;
     /// Appends field `select` (1, `perfetto.protos.VmOpSelect`), a member of oneof `operation`.
     #[inline]
@@ -3113,7 +3113,7 @@ impl<'w> VmInstruction<'w> {
     }
     /// Appends one element of field `nested_instructions` (7, repeated `perfetto.protos.VmInstruction`).
     ///
-    /// Executed behind the operation: by a select for each match, with its cursor there.
+    /// Run after the operation. A select runs them once per match, with its cursor at the match.
     #[inline]
     pub fn add_nested_instructions<R>(
         &mut self,
@@ -3123,7 +3123,7 @@ impl<'w> VmInstruction<'w> {
     }
     /// Begins one element of field `nested_instructions` (7, repeated `perfetto.protos.VmInstruction`).
     ///
-    /// Executed behind the operation: by a select for each match, with its cursor there.
+    /// Run after the operation. A select runs them once per match, with its cursor at the match.
     ///
     /// The message ends when the returned writer is dropped.
     #[inline]
@@ -3270,7 +3270,7 @@ impl<'a> VmInstructionDecoder<'a> {
     }
     /// Returns the elements of field `nested_instructions` (7, repeated `perfetto.protos.VmInstruction`). An error ends the iterator.
     ///
-    /// Executed behind the operation: by a select for each match, with its cursor there.
+    /// Run after the operation. A select runs them once per match, with its cursor at the match.
     #[inline]
     pub fn nested_instructions(
         &self,
@@ -13887,7 +13887,7 @@ pub mod vm_op_select {
         pub const FIELD_ID_FIELD_NUMBER: u32 = 1;
         /// Number of field `array_index`.
         ///
-        /// The element of the repeated field that the component before names.
+        /// The element of the repeated field named by the previous component.
         pub const ARRAY_INDEX_FIELD_NUMBER: u32 = 2;
         /// Number of field `map_key_field_id`.
         ///
@@ -13911,7 +13911,7 @@ pub mod vm_op_select {
         }
         /// Appends field `array_index` (2, uint32), a member of oneof `field`.
         ///
-        /// The element of the repeated field that the component before names.
+        /// The element of the repeated field named by the previous component.
         #[inline]
         pub fn set_array_index(&mut self, value: u32) -> &mut Self {
             self.message.append_uint32::<2>(value);
@@ -14003,7 +14003,7 @@ pub mod vm_op_select {
         }
         /// Returns the last value of field `array_index` (2, uint32), a member of oneof `field`. Other members are ignored.
         ///
-        /// The element of the repeated field that the component before names.
+        /// The element of the repeated field named by the previous component.
         ///
         /// # Errors
         ///
@@ -14152,7 +14152,7 @@ pub mod vm_op_select {
             FieldId(u32),
             /// Field `array_index` (2, uint32).
             ///
-            /// The element of the repeated field that the component before names.
+            /// The element of the repeated field named by the previous component.
             ArrayIndex(u32),
             /// Field `map_key_field_id` (3, uint32).
             ///

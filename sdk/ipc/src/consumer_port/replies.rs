@@ -81,7 +81,7 @@ pub fn decode_trace_stats(reply: &[u8]) -> Result<&[u8], DecodeError> {
     Ok(stats.unwrap_or_default())
 }
 
-/// What became of the packets of a session so far, over all sequences.
+/// Packet counts of a session so far, over all sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketTotals {
     /// Packets that writers have begun.

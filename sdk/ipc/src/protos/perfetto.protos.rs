@@ -4820,8 +4820,8 @@ impl<'a> CloneSessionResponseDecoder<'a> {
 }
 /// Writer of `perfetto.protos.TracezeroPacketTotalsResponse`.
 ///
-/// What became of the packets of the session so far, over all sequences. The method that this replies to
-/// is tracezero's own.
+/// Packet counts of the session so far, over all sequences. The method that this replies to is
+/// tracezero's own.
 #[derive(Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct TracezeroPacketTotalsResponse<'w> {
@@ -4877,8 +4877,8 @@ impl ::protozero::Writer for TracezeroPacketTotalsResponse<'_> {
 }
 /// Decoder of `perfetto.protos.TracezeroPacketTotalsResponse`.
 ///
-/// What became of the packets of the session so far, over all sequences. The method that this replies to
-/// is tracezero's own.
+/// Packet counts of the session so far, over all sequences. The method that this replies to is
+/// tracezero's own.
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct TracezeroPacketTotalsResponseDecoder<'a> {

@@ -93,7 +93,7 @@ pub trait DataSource: Sized + Send + Sync + 'static {
     const DESCRIPTORS: &'static [u8] = &[];
 
     /// The program by which a ring buffer keeps a state of the packets that it overwrites: a serialized
-    /// `VmProgram`, as `protozero_codegen::VmProgram` makes one in a build script. Empty for none.
+    /// `VmProgram`, made by `protozero_codegen::Config::vm_program` in a build script. Empty for none.
     ///
     /// A session keeps the state if its configuration of the data source gives it a size, with
     /// `protovm_config`.

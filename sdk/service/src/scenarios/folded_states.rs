@@ -181,7 +181,7 @@ fn overwritten_patches_are_in_the_state() {
     assert_eq!(account(&session), (5, 2, 0));
     let [stats] = session.stats().states.try_into().unwrap();
     assert_eq!((stats.data_source.as_str(), stats.buffer), ("ds", 0));
-    assert_eq!((stats.packets_folded, stats.packets_aborted), (2, 0));
+    assert_eq!((stats.packets_folded, stats.packets_failed), (2, 0));
     assert!(stats.state_bytes > 1000);
     let trace = ended(&session);
     assert_eq!(states(&trace)[0].number, Some(2));
@@ -343,9 +343,68 @@ fn a_full_state_keeps_what_it_has() {
     let (_, folded, lost) = account(&session);
     let [stats] = session.stats().states.try_into().unwrap();
     assert_eq!((folded, lost), (0, 2));
-    assert_eq!((stats.packets_folded, stats.packets_aborted), (0, 2));
+    assert_eq!((stats.packets_folded, stats.packets_failed), (0, 2));
     let error = stats.error.unwrap();
     assert!(error.contains("limit"), "{error}");
+}
+
+#[test]
+fn a_packet_that_is_overwritten_behind_its_state_is_lost() {
+    let world = World::new();
+    let producer = producer(&world, "p", &program(1));
+    let session = world.session(config(Some(16)));
+    let mut writer = producer.writer("ds");
+    (1..=5).for_each(|number| patch(&mut writer, number));
+    let first = session.read();
+    assert_eq!(
+        (states(&first)[0].number, patches(&first)),
+        (Some(2), vec![3, 4, 5])
+    );
+    // No trace gets the state that these leave.
+    (6..=10).for_each(|number| patch(&mut writer, number));
+    assert_eq!(account(&session), (10, 2, 2));
+    let second = ended(&session);
+    assert_eq!(
+        (states(&second), patches(&second)),
+        (vec![], vec![8, 9, 10])
+    );
+}
+
+#[test]
+fn a_program_that_takes_too_long_is_stopped() {
+    const PACKETS: u64 = 250;
+    // Visits each field of a patch a thousand times.
+    let mut buffer = HeapBuffered::<VmProgram<'_>>::new();
+    let mut out = buffer.message();
+    for _ in 0..1000 {
+        out.add_instructions(|out| {
+            out.select(|select| {
+                select.add_relative_path(|component| {
+                    component.set_field_id(FOR_TESTING).set_is_repeated(true);
+                });
+            });
+        });
+    }
+    drop(out);
+    let world = World::new();
+    let producer = producer(&world, "p", &buffer.to_vec());
+    let session = world.session(config(Some(16)));
+    let mut writer = producer.writer("ds");
+    for _ in 0..PACKETS {
+        writer.trace_packet(|packet| {
+            for _ in 0..300 {
+                packet.as_message_mut().append_bytes::<FOR_TESTING>(&[]);
+            }
+        });
+        writer.flush();
+    }
+    let [stats] = session.stats().states.try_into().unwrap();
+    let (_, folded, lost) = account(&session);
+    assert_eq!((folded, stats.packets_failed), (0, lost));
+    assert!(lost > PACKETS - 10);
+    let error = stats.error.unwrap();
+    // The first packet has taken too many steps already.
+    assert!(error.contains("steps"), "{error}");
 }
 
 #[test]
@@ -370,7 +429,7 @@ fn a_malformed_program_is_named_and_the_data_source_recorded() {
     let error = stats.error.unwrap();
     assert!(error.starts_with("the program is malformed"), "{error}");
     let log = world.log();
-    let refused = "1 data sources without the state of overwritten packets";
+    let refused = "1 ProtoVM programs refused: malformed, or too many";
     assert!(log.iter().any(|line| line.contains(refused)), "{log:?}");
     let trace = ended(&session);
     assert_eq!((states(&trace), patches(&trace)), (vec![], vec![1]));
@@ -386,5 +445,8 @@ fn a_data_source_has_at_most_four_programs() {
     for producer in &producers {
         patch(&mut producer.writer("ds"), 1);
     }
+    let errors = session.stats().states.into_iter().filter_map(|it| it.error);
+    let [error] = Vec::from_iter(errors).try_into().unwrap();
+    assert!(error.starts_with("too many programs"), "{error}");
     assert_eq!(states(&ended(&session)).len(), 4);
 }

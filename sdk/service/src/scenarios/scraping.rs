@@ -190,6 +190,19 @@ fn unregistered_writers_of_a_killed_process_with_two_buffers_are_unknown() {
     drop(chunk);
 }
 
+#[test]
+fn unregistered_writers_of_an_ended_session_are_unknown() {
+    let world = World::new();
+    let producer = world.manual_producer("ds", 1);
+    let ended = world.session(config());
+    let chunk = unregistered_chunk(&producer);
+    drop(ended);
+    let session = world.session(config());
+    drop(producer);
+    assert_eq!(session.read().texts(), Vec::<String>::new());
+    drop(chunk);
+}
+
 /// Flushes a session on another thread, and calls `meanwhile` while the scrape waits for the buffer.
 fn during_a_scrape(world: &World, meanwhile: impl FnOnce(TestSession)) {
     let producer = world.producer("p");

@@ -9,7 +9,7 @@ use super::sequence::SequenceIndex;
 use super::slot::SlotId;
 use super::{LossMask, Packet, TraceBuffer};
 
-/// What becomes of a packet that is overwritten.
+/// Says whether an overwritten packet is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwritten {
     /// It is lost.

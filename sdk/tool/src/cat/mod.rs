@@ -21,8 +21,8 @@ use crate::schema::Schema;
 /// The output is a trace in protobuf's text format, with a comment before each packet that gives
 /// its position. Fields have the names of Perfetto's schema, as far as this tool knows it, and of
 /// extension schemas that come earlier in the trace; unknown fields have their numbers. Compressed
-/// packets are unpacked. The changes of a data source that brings a program for them are printed as the
-/// full state behind each change.
+/// packets are unpacked. If a data source has a ProtoVM program, the full state after each change is
+/// printed instead of the change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero cat --from-packet 1000 --packets 10 app.pftrace")]
 pub(crate) struct Args {
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Print field numbers instead of names, and values as encoded
     #[arg(long)]
     raw: bool,
-    /// Print changes of a state as they are in the file, instead of the full state behind each
+    /// Print changes as they are in the file, instead of the full state after each; implied by --raw
     #[arg(long)]
     patches: bool,
 }
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         schema.learn_from_packet(packet.bytes);
         // A malformed packet may have no readable sequence id; it is still worth printing.
         let sequence = decoder.trusted_packet_sequence_id().ok().flatten();
-        let full = match args.patches {
+        let full = match args.patches || args.raw {
             true => None,
             false => states.apply(packet.bytes).ok().flatten(),
         };

@@ -233,7 +233,7 @@ fn frame(name: &str) -> String {
         }
     }
 }
-/// Returns true if this is a name of a track or of its process, as this command or `summary` print it.
+/// Returns true if this is a name of a track or of its process, as this command or `summary` prints it.
 fn is_called(
     name: &str,
     track: TrackId,

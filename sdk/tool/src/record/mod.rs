@@ -51,8 +51,8 @@ const NOTHING_RECORDED: u8 = 3;
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// The maximum number of categories that are noted at once.
-const CATEGORIES_MAX: usize = 1000;
+/// The maximum number of categories that a message lists.
+const CATEGORIES_MAX: usize = 20;
 
 /// The maximum number of forked processes without packets that are listed.
 const LISTED_FORKS_MAX: usize = 10;
@@ -74,15 +74,14 @@ Or ten seconds of the machine: tracezero record -t 10s --categories http,db
 
 Environment: for its program, this command sets TRACEZERO_SYSTEM=wait, PERFETTO_PRODUCER_SOCK_NAME and \
 PERFETTO_CONSUMER_SOCK_NAME, which the program hands on to programs that it starts. To record the machine, \
-start your programs with TRACEZERO_SYSTEM=1: they connect to the daemon while they run, so the events of \
-their first moment are not recorded. With TRACEZERO_SYSTEM=wait, they first wait for the daemon, and lack \
-no event.
+start your programs with TRACEZERO_SYSTEM=1: they connect in the background, so their first events are not \
+recorded. With TRACEZERO_SYSTEM=wait, they first wait for the daemon, and miss no event.
 
 Exit status: that of the program, also if events were lost, or 128 and the number of the signal that has \
 ended the program or the recording; 126 or 127 if the program cannot be started; 3 if it has ended with \
 status 0 and nothing was recorded; 2 if the recording has failed. SIGINT (Ctrl-C), SIGTERM and SIGHUP go \
-to the program as well. If the program goes on for 5 s, or if the signal comes again, the recording ends \
-and the program is left alone.
+to the program as well. If the program still runs after 5 s, or if the signal comes again, the recording \
+ends and the program is left alone.
 
 A process that was made by fork() alone, without executing a program, records nothing. The report names \
 such processes if they live longer than 0.2 s.")]
@@ -91,7 +90,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", default_value = "recording.pftrace")]
     output: PathBuf,
     /// The maximum duration of the recording, such as 500ms, 10s, 2m or 1h; a number alone is in seconds.
-    /// Counts more than a duration in --config. The program is not stopped then
+    /// Overrides the duration in --config. The program goes on afterwards
     #[arg(short, long, value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
     /// The size of the buffer between the programs and the file, such as 512kb, 64mb or 1gb; less than
@@ -108,10 +107,10 @@ pub(crate) struct Args {
     /// Show no line with the time, events and losses so far on a terminal
     #[arg(short, long)]
     quiet: bool,
-    /// Lets the recording of the machine go on without this command, until `tracezero stop KEY`
+    /// Let the recording of the machine go on without this command, until `tracezero stop KEY`
     #[arg(long, value_name = "KEY", conflicts_with = "program")]
     detach: Option<String>,
-    /// Waits for the end of a recording that was detached; Ctrl-C ends it. -o is for a recording that does
+    /// Wait for the end of a recording that was detached; Ctrl-C ends it. -o is for a recording that does
     /// not write into a file
     #[arg(long, value_name = "KEY", conflicts_with_all = ["program", "detach", "config", "buffer", "categories", "time"])]
     attach: Option<String>,
@@ -130,10 +129,11 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
 
 /// Records through the daemon of the machine, until a signal or the end of the session.
 fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
-    let consumer = Consumer::connect().map_err(|error| {
-        ToolError::Usage(format!(
+    let consumer = Consumer::connect().map_err(|error| match &args.attach {
+        Some(_) => ToolError::Consumer(error),
+        None => ToolError::Usage(format!(
             "{error}. To record a program, name it: tracezero record -- PROGRAM"
-        ))
+        )),
     })?;
     if let Some(key) = &args.attach {
         return attach(args, consumer.attach(key), signals);
@@ -344,7 +344,7 @@ fn nothing_recorded(args: &Args, producers: &Producers) -> String {
     if args.config.is_some() {
         return format!(
             "nothing was recorded: {connected} connected, and had no event for the data sources of the \
-             configuration; `track_event` has the events of the macros"
+             configuration; the macros' events belong to the data source `track_event`"
         );
     }
     if args.categories.is_empty() {
@@ -354,7 +354,7 @@ fn nothing_recorded(args: &Args, producers: &Producers) -> String {
         true => String::new(),
         false => {
             let names: Vec<&str> = producers.categories.iter().map(String::as_str).collect();
-            format!("; they have: {}", names.join(", "))
+            format!("; the connected programs have: {}", names.join(", "))
         }
     };
     format!(
@@ -458,7 +458,8 @@ impl Producers {
         let connected = TraceStatsDecoder::new(&stats).producers_seen();
         self.connected = connected.ok().flatten().unwrap_or_default();
         let categories = state.data_sources.into_iter().flat_map(|it| it.categories);
-        self.categories.extend(categories.take(CATEGORIES_MAX));
+        let room = CATEGORIES_MAX.saturating_sub(self.categories.len());
+        self.categories.extend(categories.take(room));
     }
 
     /// Returns the number of producers that were ever connected.

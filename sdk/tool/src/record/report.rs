@@ -11,6 +11,7 @@ use tracezero_core::protos::{TracePacket, TracePacketDecoder};
 use crate::error::ToolError;
 use crate::losses::{Losses, SEQUENCE_ACCOUNTS, SequenceLosses};
 use crate::packets::Packets;
+use crate::table::printable;
 use crate::units::{self, bytes, plural};
 
 /// The maximum number of processes that are listed.
@@ -82,7 +83,7 @@ impl Contents {
                 command += " ";
                 command += arg?;
             }
-            place.insert(cut(&command));
+            place.insert(cut(&printable(&command)));
         }
         // Most packets are events, which have none of the fields below.
         if is_event {

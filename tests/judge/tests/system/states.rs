@@ -17,7 +17,7 @@ use crate::programs::table_schema::{TABLE_PROGRAM, TracePacketDecoderExt as _};
 use crate::programs::{CHANGES, TABLE, Table, change, patch};
 use crate::{build, random};
 
-/// A state in a trace, and the number of changes behind it.
+/// A state in a trace, and the number of changes after it.
 struct Recorded {
     /// The encoded state, as the daemon has written it.
     state: Vec<u8>,
@@ -178,7 +178,7 @@ impl RandomProgram {
             })
     }
 
-    /// Returns the state behind all patches and the first fillers.
+    /// Returns the state after all patches and the first fillers.
     fn state(&self, fillers: std::ops::Range<u32>) -> Vec<u8> {
         let mut vm = self.vm();
         let fillers = fillers.map(filler);
