@@ -182,7 +182,7 @@ impl AuditedBuffer {
             assert_eq!(counts.read, expected.delivered, "{expected:?}");
             assert_eq!(
                 counts.committed(),
-                counts.read + counts.unread + lost(&counts)
+                counts.read + counts.unread + counts.folded + lost(&counts)
             );
             if let Some(begun) = expected.begun {
                 assert_eq!(counts.committed(), begun, "{counts:?} {expected:?}");

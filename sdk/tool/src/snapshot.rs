@@ -19,7 +19,7 @@ use crate::error::ToolError;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero snapshot -o now.pftrace")]
 pub(crate) struct Args {
-    /// The session's number, or the unique_session_name in its configuration
+    /// The session's number, its unique_session_name, or the KEY of `tracezero record --detach KEY`
     session: Option<String>,
     /// The trace file; a file of this name is replaced
     #[arg(short, long, value_name = "FILE", default_value = "snapshot.pftrace")]

@@ -59,7 +59,7 @@ fn print(state: &DaemonState, out: &mut impl Write) -> io::Result<()> {
     print_table(&producers, out)?;
 
     writeln!(out, "\nsessions")?;
-    let numbers = ["number", "uid", "buffers", "recorded", "duration"];
+    let numbers = ["number", "uid", "buffers", "recording now", "duration"];
     let mut sessions = Table::new(&["session", "state"], &numbers);
     for session in &state.sessions {
         let buffers_kib = session.buffer_sizes_kib.iter().map(|kib| u64::from(*kib));

@@ -3,7 +3,7 @@
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-use tracezero_consumer::{Consumer, DaemonSession, PacketTotals};
+use tracezero_consumer::{Consumer, ConsumerError, DaemonSession, PacketTotals};
 
 use crate::Outcome;
 use crate::error::ToolError;
@@ -26,11 +26,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let consumer = Consumer::connect().map_err(ToolError::Consumer)?;
     let attached = consumer.attach(&args.key);
-    let mut session = attached.map_err(|error| {
-        ToolError::Usage(format!(
-            "no session of this user is detached by the key {:?}, or it has ended: {error}",
-            args.key
-        ))
+    let mut session = attached.map_err(|error| match error {
+        ConsumerError::Failed { .. } => no_such_key(&args.key),
+        error => ToolError::Consumer(error),
     })?;
     session.stop().map_err(ToolError::Consumer)?;
     let Some(path) = &args.output else {
@@ -50,6 +48,13 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             Ok(Outcome::Fine)
         }
     }
+}
+
+/// The error if no session was detached by a key.
+pub(crate) fn no_such_key(key: &str) -> ToolError {
+    ToolError::Usage(format!(
+        "no session of this user is detached by the key {key:?}, or it has ended"
+    ))
 }
 
 /// Formats the numbers of events in the trace and of lost packets. Returns an empty text for `traced`,

@@ -26,6 +26,7 @@ use self::report::Contents;
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::output::LateFile;
+use crate::stop::no_such_key;
 use crate::units::{plural, processes};
 
 /// How often the command looks whether the program or the session has ended.
@@ -75,11 +76,14 @@ Or ten seconds of the machine: tracezero record -t 10s --categories http,db
 Environment: for its program, this command sets TRACEZERO_SYSTEM=wait, PERFETTO_PRODUCER_SOCK_NAME and \
 PERFETTO_CONSUMER_SOCK_NAME, which the program hands on to programs that it starts. To record the machine, \
 start your programs with TRACEZERO_SYSTEM=1: they connect in the background, so their first events are not \
-recorded. With TRACEZERO_SYSTEM=wait, they first wait for the daemon, and miss no event.
+recorded. With TRACEZERO_SYSTEM=wait, they first wait until a daemon that runs has connected them, and miss \
+no event. The daemon is the one whose sockets PERFETTO_PRODUCER_SOCK_NAME (for programs) and \
+PERFETTO_CONSUMER_SOCK_NAME (for this command) name, or the one at the usual place.
 
 Exit status: that of the program, also if events were lost, or 128 and the number of the signal that has \
 ended the program or the recording; 126 or 127 if the program cannot be started; 3 if it has ended with \
-status 0 and nothing was recorded; 2 if the recording has failed. SIGINT (Ctrl-C), SIGTERM and SIGHUP go \
+status 0 and nothing was recorded; 2 if the recording has failed. Without a program, a signal ends the \
+recording, and the exit status is 0. SIGINT (Ctrl-C), SIGTERM and SIGHUP go \
 to the program as well. If the program still runs after 5 s, or if the signal comes again, the recording \
 ends and the program is left alone.
 
@@ -168,7 +172,10 @@ fn attach(
     attached: Result<DaemonSession, ConsumerError>,
     signals: &Signals,
 ) -> Result<Outcome, ToolError> {
-    let mut session = attached.map_err(ToolError::Consumer)?;
+    let mut session = attached.map_err(|error| match (&args.attach, error) {
+        (Some(key), ConsumerError::Failed { .. }) => no_such_key(key),
+        (_, error) => ToolError::Consumer(error),
+    })?;
     wait_for_signal(args, &mut session, signals)?;
     let out = BufWriter::new(LateFile::new(&args.output));
     match session.read(out).map_err(ToolError::Consumer)? {
