@@ -9,8 +9,8 @@ use tracezero::protos::TracePacketDecoder;
 use tracezero::reader::{FullStates, PacketItem, PacketReader};
 use tracezero::testing::Trace;
 use tracezero::{
-    BufferConfig, DataSource as _, DataSourceConfig, InMemorySession, TraceConfig, Warning,
-    data_source,
+    BufferConfig, DataSource as _, DataSourceConfig, InMemorySession, Session, TraceConfig,
+    Warning, data_source,
 };
 
 use self::schema::{TABLE_PROGRAM, TableDecoder, TracePacketDecoderExt as _, TracePacketExt as _};
@@ -168,6 +168,16 @@ fn a_file_has_all_changes_and_nothing_to_fold() {
         (5000, 0),
         "{report}"
     );
+    assert_eq!(read(&std::fs::read(folder.file("trace")).unwrap()), tables);
+}
+
+#[test]
+fn a_session_of_everything_keeps_states() {
+    let _guard = alone();
+    let folder = support::Folder::empty();
+    let session = Session::record_to_file(folder.file("trace")).unwrap();
+    let tables = tables(500);
+    session.finish().unwrap();
     assert_eq!(read(&std::fs::read(folder.file("trace")).unwrap()), tables);
 }
 

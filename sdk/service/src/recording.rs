@@ -37,6 +37,9 @@ pub struct Recording {
     trigger_producers: Vec<Option<Regex>>,
 }
 
+/// The maximum size of the state of a data source that is recorded without being listed, in KiB.
+const UNLISTED_STATE_MAX_KIB: u32 = 4096;
+
 /// The entry for one data source in a configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedDataSource {
@@ -174,7 +177,7 @@ impl Recording {
                 buffer_index: 0,
                 exhausted_policy: None,
                 stall_limit: None,
-                state_max_kib: None,
+                state_max_kib: Some(UNLISTED_STATE_MAX_KIB),
                 producer_names: Vec::new(),
                 producer_patterns: Vec::new(),
                 is_for_this_machine: true,

@@ -96,7 +96,7 @@ pub trait DataSource: Sized + Send + Sync + 'static {
     /// `VmProgram`, made by `protozero_codegen::Config::vm_program` in a build script. Empty for none.
     ///
     /// A session keeps the state if its configuration of the data source gives it a size, with
-    /// `protovm_config`.
+    /// `protovm_config`, or if it records everything.
     const PROTOVM_PROGRAM: &'static [u8] = &[];
 
     /// The state of each thread for each instance; see [`TraceContext::thread_state`].
