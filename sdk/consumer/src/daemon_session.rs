@@ -76,6 +76,8 @@ pub struct PacketTotals {
     pub lost: u64,
     /// The track events that are in the file already, or that this consumer has read.
     pub events: u64,
+    /// The packets of other data sources, likewise.
+    pub data_packets: u64,
 }
 
 impl DaemonSession {
@@ -280,6 +282,7 @@ impl DaemonSession {
             begun: totals.begun,
             lost: totals.lost,
             events: totals.events,
+            data_packets: totals.data_packets,
         })
     }
 

@@ -332,6 +332,7 @@ impl ConsumerPort {
         };
         let mut totals = PacketTotals {
             events: counts.events,
+            data_packets: counts.data_packets,
             ..PacketTotals::default()
         };
         for account in &stats.sequences {

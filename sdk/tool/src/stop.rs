@@ -3,12 +3,12 @@
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-use tracezero_consumer::{Consumer, ConsumerError, DaemonSession, PacketTotals};
+use tracezero_consumer::{Consumer, ConsumerError, DaemonSession};
 
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::output::LateFile;
-use crate::units::plural;
+use crate::units::{events_and_packets, plural};
 
 /// Ends a session that was detached, as by `tracezero record --detach KEY`
 ///
@@ -61,8 +61,9 @@ pub(crate) fn no_such_key(key: &str) -> ToolError {
 /// which does not count them.
 fn counts(session: &mut DaemonSession) -> String {
     match session.packet_totals() {
-        Ok(PacketTotals { events, lost, .. }) => {
-            format!(": {}, {lost} lost", plural(events, "event"))
+        Ok(totals) => {
+            let recorded = events_and_packets(totals.events, totals.data_packets);
+            format!(": {recorded}, {} lost", totals.lost)
         }
         Err(_) => String::new(),
     }

@@ -57,6 +57,19 @@ pub(crate) fn processes(count: u64) -> String {
     }
 }
 
+/// Formats the numbers of events and of packets of other data sources.
+pub(crate) fn events_and_packets(events: u64, packets: u64) -> String {
+    match (events, packets) {
+        (_, 0) => plural(events, "event"),
+        (0, _) => plural(packets, "packet"),
+        _ => format!(
+            "{} and {}",
+            plural(events, "event"),
+            plural(packets, "packet")
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -90,6 +90,8 @@ pub struct PacketTotals {
     pub lost: u64,
     /// Track events in the trace, as far as it was read or written into the file.
     pub events: u64,
+    /// Packets of other data sources, likewise.
+    pub data_packets: u64,
 }
 
 /// Encodes the reply to `TracezeroPacketTotals`.
@@ -99,6 +101,7 @@ pub fn packet_totals(counts: PacketTotals) -> Vec<u8> {
         out.set_packets_begun(counts.begun);
         out.set_packets_lost(counts.lost);
         out.set_events(counts.events);
+        out.set_data_packets(counts.data_packets);
     })
 }
 
@@ -113,6 +116,7 @@ pub fn decode_packet_totals(reply: &[u8]) -> Result<PacketTotals, DecodeError> {
         begun: counts.packets_begun()?.unwrap_or_default(),
         lost: counts.packets_lost()?.unwrap_or_default(),
         events: counts.events()?.unwrap_or_default(),
+        data_packets: counts.data_packets()?.unwrap_or_default(),
     })
 }
 
@@ -236,6 +240,7 @@ mod tests {
         begun: 7,
         lost: 2,
         events: 4,
+        data_packets: 1,
     };
 
     #[test]
@@ -256,7 +261,7 @@ mod tests {
             ),
             (cloned(Err("no")), b"\x08\x00\x12\x02no"),
             (saved_for_bugreport("no"), b"\x08\x00\x12\x02no"),
-            (packet_totals(COUNTS), b"\x08\x07\x10\x02\x18\x04"),
+            (packet_totals(COUNTS), b"\x08\x07\x10\x02\x18\x04\x20\x01"),
         ];
         for (reply, bytes) in golden {
             assert_eq!(reply, bytes);

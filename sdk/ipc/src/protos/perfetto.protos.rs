@@ -4837,6 +4837,10 @@ impl<'w> TracezeroPacketTotalsResponse<'w> {
     ///
     /// Track events in the trace, as far as it was read or written into the file.
     pub const EVENTS_FIELD_NUMBER: u32 = 3;
+    /// Number of field `data_packets`.
+    ///
+    /// Packets of other data sources, likewise.
+    pub const DATA_PACKETS_FIELD_NUMBER: u32 = 4;
     /// Appends field `packets_begun` (1, uint64).
     #[inline]
     pub fn set_packets_begun(&mut self, value: u64) -> &mut Self {
@@ -4855,6 +4859,14 @@ impl<'w> TracezeroPacketTotalsResponse<'w> {
     #[inline]
     pub fn set_events(&mut self, value: u64) -> &mut Self {
         self.message.append_uint64::<3>(value);
+        self
+    }
+    /// Appends field `data_packets` (4, uint64).
+    ///
+    /// Packets of other data sources, likewise.
+    #[inline]
+    pub fn set_data_packets(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<4>(value);
         self
     }
     /// Returns the untyped message, for unknown fields.
@@ -4882,7 +4894,7 @@ impl ::protozero::Writer for TracezeroPacketTotalsResponse<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct TracezeroPacketTotalsResponseDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 3>,
+    message: ::protozero::IndexedMessage<'a, 4>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> TracezeroPacketTotalsResponseDecoder<'a> {
@@ -4894,10 +4906,11 @@ impl<'a> TracezeroPacketTotalsResponseDecoder<'a> {
             1 => 0,
             2 => 1,
             3 => 2,
-            _ => 3,
+            4 => 3,
+            _ => 4,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 3, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 4, slot_of),
         }
     }
     /// Returns the last value of field `packets_begun` (1, uint64).
@@ -4934,6 +4947,19 @@ impl<'a> TracezeroPacketTotalsResponseDecoder<'a> {
         &self,
     ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
         self.message.last::<::protozero::types::Uint64>(2)
+    }
+    /// Returns the last value of field `data_packets` (4, uint64).
+    ///
+    /// Packets of other data sources, likewise.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn data_packets(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(3)
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]

@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use tracezero_consumer::{DaemonSession, PacketTotals};
+use tracezero_consumer::DaemonSession;
 use tracezero_core::protos::TraceStatsDecoder;
 
-use crate::units::{self, bytes, duration, plural};
+use crate::units::{self, bytes, duration};
 
 /// The period at which the line changes.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -67,9 +67,10 @@ impl LiveLine {
         let processes = units::processes(processes.unwrap_or_default());
         let written = bytes(written);
         Some(match session.packet_totals() {
-            Ok(PacketTotals { events, lost, .. }) => {
-                let events = plural(events, "event");
-                format!("{events} of {processes}, {lost} lost, {written}")
+            Ok(totals) => {
+                let recorded = units::events_and_packets(totals.events, totals.data_packets);
+                let lost = totals.lost;
+                format!("{recorded} of {processes}, {lost} lost, {written}")
             }
             Err(_) if has_losses => format!("{processes}, {written}, some losses"),
             Err(_) => format!("{processes}, {written}, no losses"),

@@ -154,7 +154,7 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
     }
     wait_for_signal(args, &mut session, signals)?;
     let contents = Contents::of(&args.output)?;
-    print_lines(&contents.lines(&args.output));
+    print_lines(&contents.lines(&args.output, &BTreeMap::new()));
     if contents.has_processes() {
         return Ok(Outcome::Fine);
     }
@@ -233,7 +233,7 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
             Contents::default()
         }
     };
-    print_lines(&contents.lines(&args.output));
+    print_lines(&contents.lines(&args.output, &watch.producers.seen));
     watch.print_silent(&contents);
     if watch.state == State::Runs {
         print_lines(&["no longer recorded; waiting for the program to end".to_owned()]);

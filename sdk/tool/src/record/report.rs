@@ -2,6 +2,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use protozero::{DecodeError, Decoder, Value};
@@ -13,6 +14,29 @@ use crate::losses::{Losses, SEQUENCE_ACCOUNTS, SequenceLosses};
 use crate::packets::Packets;
 use crate::table::printable;
 use crate::units::{self, bytes, plural};
+
+/// Fields of packets that are no data: what the service or the incremental state needs, and descriptions
+/// that events build on.
+const NO_DATA: [u32; 12] = [
+    TracePacket::TRUSTED_UID_FIELD_NUMBER,
+    TracePacket::CLOCK_SNAPSHOT_FIELD_NUMBER,
+    TracePacket::TIMESTAMP_FIELD_NUMBER,
+    TracePacket::TRUSTED_PACKET_SEQUENCE_ID_FIELD_NUMBER,
+    TracePacket::INTERNED_DATA_FIELD_NUMBER,
+    TracePacket::SEQUENCE_FLAGS_FIELD_NUMBER,
+    TracePacket::PREVIOUS_PACKET_DROPPED_FIELD_NUMBER,
+    TracePacket::TIMESTAMP_CLOCK_ID_FIELD_NUMBER,
+    TracePacket::TRACE_PACKET_DEFAULTS_FIELD_NUMBER,
+    TracePacket::TRACK_DESCRIPTOR_FIELD_NUMBER,
+    TracePacket::TRUSTED_PID_FIELD_NUMBER,
+    TracePacket::FIRST_PACKET_ON_SEQUENCE_FIELD_NUMBER,
+];
+
+/// The fields by which this SDK extends packets.
+const OF_SDK: RangeInclusive<u32> = 1990..=1999;
+
+/// The sequence of the daemon's own packets.
+const SERVICE: u32 = 1;
 
 /// The maximum number of processes that are listed.
 const LISTED_PROCESSES_MAX: usize = 30;
@@ -40,6 +64,8 @@ struct Sequence {
     pid: Option<i32>,
     /// The number of events that readers can decode.
     events: u64,
+    /// The number of packets of other data sources.
+    packets: u64,
     /// The number of events that readers cannot decode, because definitions are lost.
     unreadable: u64,
     /// True if the sequence has cleared its incremental state, and has lost no packet since.
@@ -89,8 +115,10 @@ impl Contents {
         if is_event {
             return Ok(());
         }
+        let mut has_data = false;
         for field in Decoder::new(packet).fields() {
             let field = field?;
+            has_data |= !NO_DATA.contains(&field.number) && !OF_SDK.contains(&field.number);
             match (field.number, field.value) {
                 (SEQUENCE_ACCOUNTS, Value::Bytes(payload)) => self.losses.set_accounts(payload)?,
                 (TracePacket::TRACE_STATS_FIELD_NUMBER, Value::Bytes(payload)) => {
@@ -98,6 +126,9 @@ impl Contents {
                 }
                 _ => {}
             }
+        }
+        if let Some(sequence) = self.sequences.get_mut(&id).filter(|_| id != SERVICE) {
+            sequence.packets += u64::from(has_data);
         }
         Ok(())
     }
@@ -122,36 +153,40 @@ impl Contents {
             .sum()
     }
 
-    /// Returns the lines of the report.
-    pub(super) fn lines(&self, path: &Path) -> Vec<String> {
-        let mut processes: BTreeMap<i32, u64> = BTreeMap::new();
+    /// Returns the lines of the report. `producers` has names of processes, by process id: those that
+    /// record no events are not named in the trace.
+    pub(super) fn lines(&self, path: &Path, producers: &BTreeMap<u32, String>) -> Vec<String> {
+        // The numbers of events and of packets of other data sources.
+        let mut processes: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
+        let mut all = (0, 0);
         for sequence in self.sequences.values() {
+            let counts = (sequence.events, sequence.packets);
+            all = sum(all, counts);
             if let Some(pid) = sequence.pid {
-                *processes.entry(pid).or_default() += sequence.events;
+                let of_process = processes.entry(pid).or_default();
+                *of_process = sum(*of_process, counts);
             }
         }
-        let events = self.sequences.values().map(|sequence| sequence.events);
         let mut lines = vec![format!(
             "{} of {}, {}, {} lost: {}",
-            plural(events.sum(), "event"),
+            recorded(all),
             units::processes(processes.len() as u64),
             bytes(self.bytes),
             self.losses.packets().saturating_add(self.unreadable()),
             path.display()
         )];
-        for (pid, events) in processes.iter().take(LISTED_PROCESSES_MAX) {
-            let command = self.commands.get(pid).map_or("(no name)", String::as_str);
-            lines.push(format!(
-                "  {pid:>8}  {command}: {}",
-                plural(*events, "event")
-            ));
+        for (pid, counts) in processes.iter().take(LISTED_PROCESSES_MAX) {
+            let producer = || producers.get(&pid.cast_unsigned());
+            let command = self.commands.get(pid).or_else(producer);
+            let command = command.map_or("(no name)", String::as_str);
+            lines.push(format!("  {pid:>8}  {command}: {}", recorded(*counts)));
         }
         if processes.len() > LISTED_PROCESSES_MAX {
             let more = processes.values().skip(LISTED_PROCESSES_MAX);
             lines.push(format!(
                 "  and {} more: {}",
                 units::processes(more.len() as u64),
-                plural(more.sum(), "event")
+                recorded(more.fold((0, 0), |all, counts| sum(all, *counts)))
             ));
         }
         self.append_losses(&mut lines);
@@ -223,6 +258,14 @@ impl Sequence {
         }
         Ok(is_event)
     }
+}
+
+fn sum(all: (u64, u64), more: (u64, u64)) -> (u64, u64) {
+    (all.0 + more.0, all.1 + more.1)
+}
+
+fn recorded((events, packets): (u64, u64)) -> String {
+    units::events_and_packets(events, packets)
 }
 
 /// Cuts a command line that is long.

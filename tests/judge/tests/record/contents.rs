@@ -62,6 +62,7 @@ fn a_data_source_that_is_not_named_is_recorded() {
     let numbers = packets.filter(|packet| packet.has_for_testing());
     let numbers = numbers.map(|packet| packet.for_testing().seq_value());
     assert!(numbers.map(u64::from).eq(0..PACKETS));
+    recorded.assert_says(&format!("{PACKETS} packets of 1 process, "));
 }
 
 #[test]
