@@ -47,7 +47,8 @@ pub struct VmProgram {
     pub(super) commands: Vec<Command>,
 }
 
-/// What the machine does if a command fails, for instance because the source is absent.
+/// The way in which the machine goes on after a command has failed, for instance because the source
+/// is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
     /// Goes on with the next command.

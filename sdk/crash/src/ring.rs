@@ -82,7 +82,7 @@ impl RingFile {
     ///
     /// A process may overwrite its ring faster than the whole ring can be copied. In this case,
     /// this method also copies smaller parts, which end at the place that the process is writing.
-    /// It uses the part with the most bytes of chunks that stayed in their places meanwhile.
+    /// Uses the part with the most bytes of chunks that stayed in their places meanwhile.
     pub(crate) fn open_changing(file: File, nonce: u64) -> io::Result<Option<Self>> {
         let mut best: Option<SettledRing> = None;
         for part in RING_PARTS {

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use crate::error::AbortCause;
 use crate::source::Scalar;
 
-/// What a node costs, and what an entry in its parent costs. It is Perfetto's slot on 64-bit
+/// The cost of a node, and of an entry in its parent. It is Perfetto's slot on 64-bit
 /// machines.
 pub const SLOT_BYTES: usize = 48;
-/// What a field, an element or an entry of a map costs, besides the bytes of a blob: a node and an
+/// The cost of a field, an element or an entry of a map, besides the bytes of a blob: a node and an
 /// entry in its parent. The root costs nothing.
 pub const NODE_AND_ENTRY_BYTES: usize = 2 * SLOT_BYTES;
 /// The greatest memory limit; a larger one counts as this one. Any part of a state takes less room

@@ -6,7 +6,7 @@ use crate::limits::{STEPS_MAX_PER_PATCH, WORK_MAX_PER_PATCH};
 pub(crate) const NODE_WORK: usize = 16;
 const COPIED_BYTES_PER_UNIT: usize = 64;
 
-/// What is left of a patch's budget.
+/// The rest of a patch's budget.
 #[derive(Debug)]
 pub(crate) struct Budget {
     steps: u32,

@@ -53,7 +53,7 @@ pub enum ProgramError {
     Malformed {
         /// The instruction. The path is empty if the malformed field belongs to the program itself.
         instruction: InstructionPath,
-        /// What is malformed. Offsets are those in the message that has the malformed field.
+        /// The fault. Offsets are those in the message that has the malformed field.
         error: DecodeError,
     },
 }
@@ -113,14 +113,14 @@ impl Error for StateTooLong {}
 pub enum ApplyError {
     /// Something that the program looks for is absent: the patch is not meant for this program.
     Error {
-        /// What is absent.
+        /// The part that is absent.
         cause: Missing,
         /// The instruction that looks for it.
         instruction: InstructionPath,
     },
     /// The program is wrong, the patch is malformed, or a limit is exceeded.
     Abort {
-        /// What happened.
+        /// The fault.
         cause: AbortCause,
         /// The instruction that failed.
         instruction: InstructionPath,

@@ -53,7 +53,7 @@ struct StateVm {
     folds: FoldCounts,
 }
 
-/// What became of the packets that were offered to a VM.
+/// Counts of the packets that were offered to a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct FoldCounts {
     folded: u64,
@@ -88,7 +88,7 @@ pub struct StateStats {
     /// The number of packets that were not folded, or not completely: the program is wrong or too slow,
     /// the state has reached its maximum size, or a packet has more than 1 MiB.
     pub packets_failed: u64,
-    /// What went wrong first, or why there is no state at all.
+    /// The first fault, or the reason why there is no state at all.
     pub error: Option<Arc<str>>,
 }
 

@@ -80,7 +80,7 @@ pub enum Warning {
         data_source: String,
         /// The number of packets that the state lacks.
         packets: u64,
-        /// What went wrong first.
+        /// The first fault.
         error: String,
     },
     /// No category that the program reached or declared has a tag that matches a pattern of the

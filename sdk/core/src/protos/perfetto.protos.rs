@@ -13801,7 +13801,7 @@ pub mod trace_config {
 pub mod vm_instruction {
     /// Enum `perfetto.protos.VmInstruction.AbortLevel`; it may hold numbers without a name.
     ///
-    /// What happens if a field is absent that the instruction needs.
+    /// The way to go on if the instruction lacks a field.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub struct AbortLevel(pub i32);
     impl AbortLevel {
