@@ -91,4 +91,4 @@ pub use limits::{
     WORK_MAX_PER_PATCH,
 };
 pub use program::Program;
-pub use vm::{Snapshot, Vm};
+pub use vm::Vm;

@@ -97,66 +97,9 @@ impl Vm {
         self.tree.arena().used_bytes()
     }
 
-    /// Returns what program and state are charged for.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.program.bytes().len() + self.state_memory_bytes()
-    }
-
     /// Returns the memory limit of the state.
     #[must_use]
     pub const fn memory_limit_bytes(&self) -> usize {
         self.tree.arena().limit_bytes()
-    }
-
-    /// Takes a read-only copy.
-    #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            program: self.program.clone(),
-            state: self.state(),
-            memory_limit_bytes: self.memory_limit_bytes(),
-        }
-    }
-}
-
-/// A read-only copy of a [`Vm`]: its program and its serialized state.
-///
-/// ```compile_fail
-/// # let program = tracezero_protovm::Program::parse(&[])?;
-/// let mut snapshot = tracezero_protovm::Vm::new(program, 1 << 20).snapshot();
-/// snapshot.apply(b"patch"); // error: a snapshot does not change
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    program: Program,
-    state: Vec<u8>,
-    memory_limit_bytes: usize,
-}
-
-impl Snapshot {
-    /// Returns the serialized state.
-    #[must_use]
-    pub fn state(&self) -> &[u8] {
-        &self.state
-    }
-
-    /// Returns the bytes of the program.
-    #[must_use]
-    pub fn program_bytes(&self) -> &[u8] {
-        self.program.bytes()
-    }
-
-    /// Returns what program and state take.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.program.bytes().len() + self.state.len()
-    }
-
-    /// Returns the memory limit of the machine that was copied.
-    #[must_use]
-    pub const fn memory_limit_bytes(&self) -> usize {
-        self.memory_limit_bytes
     }
 }

@@ -5,8 +5,7 @@
 //! cases do not apply:
 //!
 //! - 1 to 14 check the order of calls to a mock. Here the state shows the order.
-//! - 21: a snapshot has no method to apply a patch, so the case does not compile. The documentation
-//!   of `Snapshot` contains it.
+//! - 21: a copy of the state is its bytes, which have no method to apply a patch.
 //! - 36 and 37: kinds of nodes are not public. The operation that is legal shows the kind.
 //! - 94 and 95: every node has an entry in its parent, so both are one case.
 //! - 97: there is no slab allocator.
@@ -317,17 +316,6 @@ mod vm_facade {
     }
 
     #[test]
-    fn snapshot_keeps_state_and_program() {
-        let mut vm = vm([set()]);
-        vm.apply(&varint(1, 1)).unwrap();
-        let snapshot = vm.snapshot();
-        vm.apply(&varint(1, 2)).unwrap();
-        assert_eq!(snapshot.state(), varint(1, 1));
-        assert_eq!(snapshot.program_bytes(), vm.program_bytes());
-        assert_eq!(snapshot.memory_limit_bytes(), LIMIT_BYTES);
-    }
-
-    #[test]
     fn root_is_deleted_within_a_select_of_it() {
         assert_eq!(
             applied_to(&two_elements(), [dst(here()).nest([del()])], &[]),
@@ -351,16 +339,11 @@ mod vm_facade {
     }
 
     #[test]
-    fn memory_is_that_of_program_and_state() {
+    fn memory_is_that_of_the_state() {
         let mut vm = standard();
-        let program_bytes = standard_program().len();
-        assert_eq!(vm.memory_bytes(), program_bytes);
-        assert_eq!(vm.snapshot().memory_bytes(), program_bytes);
+        assert_eq!(vm.state_memory_bytes(), 0);
         vm.apply(&bytes(3, &element(0, 10))).unwrap();
         assert_eq!(vm.state_memory_bytes(), 2 * NODE_AND_ENTRY_BYTES + 4);
-        assert_eq!(vm.memory_bytes(), program_bytes + vm.state_memory_bytes());
-        let snapshot_bytes = program_bytes + vm.state().len();
-        assert_eq!(vm.snapshot().memory_bytes(), snapshot_bytes);
     }
 }
 
