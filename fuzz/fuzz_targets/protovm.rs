@@ -222,8 +222,9 @@ fuzz_target!(|input: Input| {
     };
     assert_eq!(vm.state(), state);
     for patch in &input.patches {
-        if let Err(ApplyError::Error { instruction, .. } | ApplyError::Abort { instruction, .. }) =
-            vm.apply(&patch.encode())
+        if let Err(
+            ApplyError::Missing { instruction, .. } | ApplyError::Abort { instruction, .. },
+        ) = vm.apply(&patch.encode())
         {
             assert!(!instruction.indices().is_empty());
         }

@@ -112,7 +112,7 @@ impl Error for StateTooLong {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyError {
     /// Something that the program looks for is absent: the patch is not meant for this program.
-    Error {
+    Missing {
         /// The part that is absent.
         cause: Missing,
         /// The instruction that looks for it.
@@ -130,7 +130,7 @@ pub enum ApplyError {
 impl fmt::Display for ApplyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Error { cause, instruction } => write!(f, "instruction {instruction}: {cause}"),
+            Self::Missing { cause, instruction } => write!(f, "instruction {instruction}: {cause}"),
             Self::Abort { cause, instruction } => write!(f, "instruction {instruction}: {cause}"),
         }
     }

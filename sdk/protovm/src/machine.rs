@@ -57,7 +57,7 @@ pub(crate) fn run(
         path.reverse();
         let instruction = InstructionPath(path);
         match failure {
-            Failure::Missing(cause) => ApplyError::Error { cause, instruction },
+            Failure::Missing(cause) => ApplyError::Missing { cause, instruction },
             Failure::Abort(cause) => ApplyError::Abort { cause, instruction },
         }
     })

@@ -47,7 +47,7 @@ fn assert_aborts(result: Result<(), ApplyError>, expected: AbortCause) {
 #[track_caller]
 fn assert_missing(result: Result<(), ApplyError>, expected: Missing) {
     match result {
-        Err(ApplyError::Error { cause, .. }) => assert_eq!(cause, expected),
+        Err(ApplyError::Missing { cause, .. }) => assert_eq!(cause, expected),
         other => panic!("{other:?}, not {expected:?}"),
     }
 }

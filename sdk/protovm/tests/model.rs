@@ -114,7 +114,7 @@ fn difference(case: &random::Case, counts: &mut Counts) -> Option<String> {
                 counts.add(&result);
                 true
             }
-            (Err(ApplyError::Error { cause, .. }), Err(Fail::Error(expected))) => {
+            (Err(ApplyError::Missing { cause, .. }), Err(Fail::Error(expected))) => {
                 counts.add(cause);
                 *cause == expected
             }

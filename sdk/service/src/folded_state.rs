@@ -283,7 +283,7 @@ impl StateVm {
                 true
             }
             // The packet is not one of those that the program is for.
-            Err(ApplyError::Error { .. }) => false,
+            Err(ApplyError::Missing { .. }) => false,
             Err(abort @ ApplyError::Abort { .. }) => {
                 self.folds.aborted += 1;
                 self.folds.note_error(&abort);

@@ -161,7 +161,7 @@ impl RandomProgram {
         let is_sound = |patch: &Vec<u8>| try_compact(patch).is_some();
         self.patches.iter().all(is_sound)
             && self.patches.iter().all(|patch| match vm.apply(patch) {
-                Ok(()) | Err(ApplyError::Error { .. }) => true,
+                Ok(()) | Err(ApplyError::Missing { .. }) => true,
                 Err(ApplyError::Abort { cause, .. }) => !matches!(
                     cause,
                     AbortCause::MalformedPatch(_)
