@@ -24,5 +24,6 @@ pub mod process_hooks; // functions to call at a fork, at the exit, and for a si
 pub mod received_file; // files that another process has sent
 pub mod reentry; // trace points that run inside of the tracer, as in an allocator
 
+pub mod packet_content; // what packets count as: events, data, descriptions
 pub mod protos; // code generated from the schema
 pub mod small_map; // a map for a handful of entries

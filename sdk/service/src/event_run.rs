@@ -140,7 +140,9 @@ fn needs_state_as_usual(packet: &[u8; MOVED_BYTES], packet_bytes: usize) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use super::super::packet_validator::{Content, inspect};
+    use tracezero_core::packet_content::PacketContent;
+
+    use super::super::packet_validator::inspect;
     use super::*;
 
     const LAST_FIELD: [u8; 2] = [0x50, 2];
@@ -194,7 +196,7 @@ mod tests {
             &[0x40, 0x85, 0x81, 1, 0x68, 0, 0x5a, 2, 7, 7],
         ] {
             let info = inspect(packet).expect("valid");
-            assert_eq!(info.content, Content::Event);
+            assert_eq!(info.content, PacketContent::Event);
             assert!(!info.starts_state && !info.follows_loss);
             assert_eq!(append(&[packet], true), (framed(&[packet]), 1));
             let without_state = u64::from(!info.needs_state);

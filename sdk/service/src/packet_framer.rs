@@ -19,11 +19,12 @@ use std::collections::HashMap;
 use protozero::{Decoder, StaticBuffered, append_varint, types};
 
 use super::event_run::{AppendedCounts, EventFramer, LastField, MOVED_BYTES, PACKET_TAG};
-use super::packet_validator::{Content, PACKET_MAX_BYTES, PacketInfo, inspect};
+use super::packet_validator::{PACKET_MAX_BYTES, PacketInfo, inspect};
 use super::trace_buffer::{
     ClientIdentity, LossMask, Origin, Packet, Packets, Run, TraceBuffer, split_first_packet,
 };
 use tracezero_core::ids::{ProducerId, WriterId};
+use tracezero_core::packet_content::PacketContent;
 use tracezero_core::protos::{Trace, TracePacket, TracePacketDecoder};
 
 /// The maximum size of the trusted fields: four fields, each with a tag of 2 bytes and a varint of
@@ -497,9 +498,9 @@ impl Sequence {
             return PacketKind::Undecodable;
         }
         match info.content {
-            Content::Event => PacketKind::Event,
-            Content::Data => PacketKind::Data,
-            Content::Description => PacketKind::Description,
+            PacketContent::Event => PacketKind::Event,
+            PacketContent::Data => PacketKind::Data,
+            PacketContent::Description => PacketKind::Description,
         }
     }
 }

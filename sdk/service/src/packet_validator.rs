@@ -6,13 +6,14 @@
 
 use protozero::split_varint;
 
+use tracezero_core::packet_content::PacketContent;
 use tracezero_core::protos::TracePacket;
 use tracezero_core::protos::trace_packet::SequenceFlags;
 
 /// Facts about a packet that the service needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PacketInfo {
-    pub(super) content: Content,
+    pub(super) content: PacketContent,
     /// True if the packet starts the incremental state of its sequence.
     pub(super) starts_state: bool,
     /// True if the packet cannot be read without that state.
@@ -21,18 +22,6 @@ pub(super) struct PacketInfo {
     pub(super) follows_loss: bool,
     /// True if it describes a track.
     pub(super) describes_track: bool,
-}
-
-/// The content of a packet, as it is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Content {
-    /// Data that is needed to read other packets.
-    #[default]
-    Description,
-    /// A track event.
-    Event,
-    /// Any other data: a packet of a data source.
-    Data,
 }
 
 /// The maximum size of a message, and so of a packet, in bytes: 256 MiB - 1. Perfetto has the same
@@ -60,7 +49,7 @@ pub(super) fn inspect(packet: &[u8]) -> Option<PacketInfo> {
                 rest
             }
             TRACK_EVENT_TAG => {
-                info.content = Content::Event;
+                info.content = PacketContent::Event;
                 skip_bytes(after_tag)?
             }
             INTERNED_DATA_TAG => skip_bytes(after_tag)?,
@@ -94,14 +83,7 @@ fn inspect_field<'p>(info: &mut PacketInfo, rest: &'p [u8]) -> Option<&'p [u8]> 
         1 => rest.get(8..),
         2 => {
             info.describes_track |= number as u32 == TracePacket::TRACK_DESCRIPTOR_FIELD_NUMBER;
-            // Content comes as a message. A packet with an event is an event, whatever other fields
-            // it has.
-            if info.content != Content::Event {
-                let content = content_of(number as u32);
-                if content != Content::Description {
-                    info.content = content;
-                }
-            }
+            info.content.add_field(number as u32);
             skip_bytes(rest)
         }
         5 => rest.get(4..),
@@ -126,17 +108,6 @@ pub(super) const TIMESTAMP_TAG: u8 = (TracePacket::TIMESTAMP_FIELD_NUMBER << 3) 
 pub(super) const SEQUENCE_FLAGS_TAG: u8 = (TracePacket::SEQUENCE_FLAGS_FIELD_NUMBER << 3) as u8;
 pub(super) const TRACK_EVENT_TAG: u8 = (TracePacket::TRACK_EVENT_FIELD_NUMBER << 3 | 2) as u8;
 const INTERNED_DATA_TAG: u8 = (TracePacket::INTERNED_DATA_FIELD_NUMBER << 3 | 2) as u8;
-
-const fn content_of(number: u32) -> Content {
-    match number {
-        TracePacket::TRACK_EVENT_FIELD_NUMBER => Content::Event,
-        TracePacket::CLOCK_SNAPSHOT_FIELD_NUMBER
-        | TracePacket::TRACK_DESCRIPTOR_FIELD_NUMBER
-        | TracePacket::INTERNED_DATA_FIELD_NUMBER
-        | TracePacket::TRACE_PACKET_DEFAULTS_FIELD_NUMBER => Content::Description,
-        _ => Content::Data,
-    }
-}
 
 /// Returns true if only the service may write this field of a packet.
 const fn is_reserved(number: u32) -> bool {
@@ -183,8 +154,8 @@ mod tests {
     #[test]
     fn events_data_and_descriptions_are_distinguished() {
         let content = |packet: &[u8]| inspect(packet).unwrap().content;
-        assert_eq!(content(&[0x40, 5, 0x5a, 0]), Content::Event);
-        assert_eq!(content(&[0xa2, 0x38, 0]), Content::Data);
+        assert_eq!(content(&[0x40, 5, 0x5a, 0]), PacketContent::Event);
+        assert_eq!(content(&[0xa2, 0x38, 0]), PacketContent::Data);
         for description in [
             &[0x40, 5, 0xe2, 0x03, 0][..],
             &[0x40, 5],
@@ -192,7 +163,7 @@ mod tests {
             &[0x62, 0],
             &[],
         ] {
-            assert_eq!(content(description), Content::Description);
+            assert_eq!(content(description), PacketContent::Description);
         }
         for event_beside_other_content in [
             &[0xda, 0x03, 1, 7, 0x5a, 0][..],
@@ -200,7 +171,7 @@ mod tests {
             &[0xa2, 0x38, 0, 0x5a, 0],
             &[0x5a, 0, 0xa2, 0x38, 0],
         ] {
-            assert_eq!(content(event_beside_other_content), Content::Event);
+            assert_eq!(content(event_beside_other_content), PacketContent::Event);
         }
     }
 

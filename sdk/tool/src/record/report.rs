@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use protozero::{DecodeError, Decoder, Value};
+use tracezero_core::packet_content::PacketContent;
 use tracezero_core::protos::trace_packet::SequenceFlags;
 use tracezero_core::protos::{TracePacket, TracePacketDecoder};
 
@@ -14,23 +15,6 @@ use crate::losses::{Losses, SEQUENCE_ACCOUNTS, SequenceLosses};
 use crate::packets::Packets;
 use crate::table::printable;
 use crate::units::{self, bytes, plural};
-
-/// Fields of packets that are no data: what the service or the incremental state needs, and descriptions
-/// that events build on.
-const NO_DATA: [u32; 12] = [
-    TracePacket::TRUSTED_UID_FIELD_NUMBER,
-    TracePacket::CLOCK_SNAPSHOT_FIELD_NUMBER,
-    TracePacket::TIMESTAMP_FIELD_NUMBER,
-    TracePacket::TRUSTED_PACKET_SEQUENCE_ID_FIELD_NUMBER,
-    TracePacket::INTERNED_DATA_FIELD_NUMBER,
-    TracePacket::SEQUENCE_FLAGS_FIELD_NUMBER,
-    TracePacket::PREVIOUS_PACKET_DROPPED_FIELD_NUMBER,
-    TracePacket::TIMESTAMP_CLOCK_ID_FIELD_NUMBER,
-    TracePacket::TRACE_PACKET_DEFAULTS_FIELD_NUMBER,
-    TracePacket::TRACK_DESCRIPTOR_FIELD_NUMBER,
-    TracePacket::TRUSTED_PID_FIELD_NUMBER,
-    TracePacket::FIRST_PACKET_ON_SEQUENCE_FIELD_NUMBER,
-];
 
 /// The fields by which this SDK extends packets.
 const OF_SDK: RangeInclusive<u32> = 1990..=1999;
@@ -115,10 +99,12 @@ impl Contents {
         if is_event {
             return Ok(());
         }
-        let mut has_data = false;
+        let mut content = PacketContent::default();
         for field in Decoder::new(packet).fields() {
             let field = field?;
-            has_data |= !NO_DATA.contains(&field.number) && !OF_SDK.contains(&field.number);
+            if matches!(field.value, Value::Bytes(_)) && !OF_SDK.contains(&field.number) {
+                content.add_field(field.number);
+            }
             match (field.number, field.value) {
                 (SEQUENCE_ACCOUNTS, Value::Bytes(payload)) => self.losses.set_accounts(payload)?,
                 (TracePacket::TRACE_STATS_FIELD_NUMBER, Value::Bytes(payload)) => {
@@ -128,7 +114,7 @@ impl Contents {
             }
         }
         if let Some(sequence) = self.sequences.get_mut(&id).filter(|_| id != SERVICE) {
-            sequence.packets += u64::from(has_data);
+            sequence.packets += u64::from(content == PacketContent::Data);
         }
         Ok(())
     }
