@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_fuzz::audited_buffer::AuditedBuffer;
 use tracezero_fuzz::choices::{Chunk, Payload, Shape, Writer};
-use tracezero_service::trace_buffer::{ClientIdentity, Overwritten, UntrustedChunk};
+use tracezero_service::trace_buffer::{ClientIdentity, Overwritten, Packet, UntrustedChunk};
 
 #[derive(Arbitrary, Debug)]
 struct Input {
@@ -49,16 +49,18 @@ fuzz_target!(|input: Input| {
     let [shown, kept] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
     if input.observes {
         let (shown, kept) = (Arc::clone(&shown), Arc::clone(&kept));
-        audited.buffer().observe_overwrites(move |packet| {
-            let len_bytes = packet.slices().map(<[u8]>::len).sum::<usize>();
-            assert_eq!(len_bytes, packet.len_bytes());
-            shown.fetch_add(1, Ordering::Relaxed);
-            if len_bytes % 2 == 0 {
-                return Overwritten::Lost;
-            }
-            kept.fetch_add(1, Ordering::Relaxed);
-            Overwritten::Folded
-        });
+        audited
+            .buffer()
+            .observe_overwrites(move |packet: &Packet<'_>| {
+                let len_bytes = packet.slices().map(<[u8]>::len).sum::<usize>();
+                assert_eq!(len_bytes, packet.len_bytes());
+                shown.fetch_add(1, Ordering::Relaxed);
+                if len_bytes % 2 == 0 {
+                    return Overwritten::Lost;
+                }
+                kept.fetch_add(1, Ordering::Relaxed);
+                Overwritten::Folded
+            });
     }
     for action in &input.actions {
         apply(&mut audited, action);

@@ -42,3 +42,9 @@ fn tracezero_schema_is_up_to_date() {
         .extern_path(".perfetto.protos", "crate::protos");
     assert_generated(&config, "protos/tracezero/sequences.proto");
 }
+
+#[test]
+fn schema_of_state_files_is_up_to_date() {
+    let config = Config::new().include(tracezero_schema::INCLUDE_DIR);
+    assert_generated(&config, "protos/tracezero/states.proto");
+}

@@ -23,10 +23,17 @@ pub struct RecoveredTrace {
 }
 
 impl RecoveredTrace {
-    /// Returns the number of packets that the process began and that are not in the trace.
+    /// Returns the number of packets that the process began, and that are neither in the trace nor part
+    /// of a state that the trace begins with.
     #[must_use]
     pub fn lost_packets(&self) -> u64 {
-        let lost = |account: &SequenceAccount| account.begun - account.read;
+        let lost = |account: &SequenceAccount| account.begun - account.read - account.folded;
         self.sequences.iter().map(lost).sum()
+    }
+
+    /// Returns the number of packets that are part of a state that the trace begins with.
+    #[must_use]
+    pub fn folded_packets(&self) -> u64 {
+        self.sequences.iter().map(|account| account.folded).sum()
     }
 }

@@ -6,12 +6,12 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use tracezero_core::crash_files::PREAMBLE_FILE;
-use tracezero_core::crash_files::format::{Meta, WriterRow};
+use tracezero_core::crash_files::format::{Meta, RingHeader, WriterRow};
+use tracezero_core::crash_files::{PREAMBLE_FILE, STATES_PREFIX};
 use tracezero_core::ids::BufferId;
 use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer};
 use tracezero_service::{
-    Preamble, RecordingState, RecoveredBuffer, RecoveredCounts, write_recovered,
+    Preamble, RecordingState, RecoveredBuffer, RecoveredCounts, RecoveredStates, write_recovered,
 };
 
 use crate::error::RecoverError;
@@ -25,6 +25,10 @@ use crate::trace_part::TracePart;
 /// The largest preamble that is read as a whole. A session that writes a clock snapshot each second
 /// needs weeks for so many bytes.
 const PREAMBLE_MAX_BYTES: u64 = 256 << 20;
+
+/// The largest log of states that is read. It holds about twice as much as the states of a ring may
+/// have by default.
+const STATES_MAX_BYTES: u64 = 1 << 30;
 
 /// What is needed from the folder of the process.
 #[derive(Debug)]
@@ -71,6 +75,11 @@ impl FoundSession {
         let mut damages = Vec::new();
         // First the rings, if the process lives: what leaves them is in the parts then.
         let rings = rings(folder, process, &mut damages)?;
+        // The logs come later, for the same reason: what leaves a ring is in its log then.
+        let mut states = BTreeMap::new();
+        for (&index, rings) in &rings {
+            states.insert(index, states_of(folder, rings, &mut damages));
+        }
         let preamble = read_file(&folder.join(PREAMBLE_FILE), PREAMBLE_MAX_BYTES);
         let mut preamble = preamble.unwrap_or_else(|error| {
             damages.push(format!("{PREAMBLE_FILE}: {error}"));
@@ -78,8 +87,10 @@ impl FoundSession {
         });
         preamble.truncate(whole_packets(&preamble));
         let part = TracePart::find(folder, &preamble, &mut damages)?;
-        let buffers = rings.into_values();
-        let buffers = buffers.map(|rings| buffer_of(process, &rings, &part, &mut damages));
+        let buffers = rings.into_iter().map(|(index, rings)| {
+            let states = states.remove(&index).unwrap_or_default();
+            buffer_of(process, &rings, states, &part, &mut damages)
+        });
         let rest = RestOfTrace {
             preamble,
             has_begun: part.has_begun,
@@ -199,10 +210,40 @@ fn rings(
     Ok(rings)
 }
 
+/// Reads the states that the oldest of a buffer's rings has kept. The packets of this ring come first in
+/// the trace, so what later rings have overwritten is not part of a state.
+fn states_of(folder: &Path, rings: &[RingFile], damages: &mut Vec<String>) -> RecoveredStates {
+    let Some(RingHeader {
+        buffer_index,
+        generation,
+        ..
+    }) = rings.first().map(|ring| ring.header)
+    else {
+        return RecoveredStates::default();
+    };
+    let name = format!("{STATES_PREFIX}{buffer_index}.{generation}");
+    let mut log = match read_file(&folder.join(&name), STATES_MAX_BYTES) {
+        Ok(log) => log,
+        Err(error) => {
+            // A ring whose packets no program folds has no log.
+            if error.kind() != io::ErrorKind::NotFound {
+                damages.push(format!("{name}: {error}"));
+            }
+            return RecoveredStates::default();
+        }
+    };
+    log.truncate(whole_packets(&log));
+    RecoveredStates::read(&log, PRODUCER).unwrap_or_else(|error| {
+        damages.push(format!("{name}: {error}"));
+        RecoveredStates::default()
+    })
+}
+
 /// Puts the chunks of a buffer together.
 fn buffer_of(
     process: &mut Process,
     rings: &[RingFile],
+    states: RecoveredStates,
     part: &TracePart,
     damages: &mut Vec<String>,
 ) -> Result<RecoveredBuffer, RecoverError> {
@@ -223,6 +264,7 @@ fn buffer_of(
             sequence_ids.push((writer_id, sequence_id));
         }
     }
+    states.continue_in(&mut buffer, PRODUCER, &client);
     let mut newest = HashMap::new();
     for ring in rings {
         match ring.commit_to(&mut buffer, client, &mut newest) {
@@ -250,6 +292,11 @@ fn buffer_of(
         writers: totals_of(&process.rows, id),
         has_evicted: rings.iter().any(|ring| ring.has_evicted),
         is_sealed,
+        // The trace file has the states before the first packets of the buffer.
+        states: match sequence_ids.is_empty() {
+            true => states,
+            false => RecoveredStates::default(),
+        },
         sequence_ids,
     })
 }

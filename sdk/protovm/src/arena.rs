@@ -98,6 +98,8 @@ pub(crate) struct Arena {
     limit_bytes: usize,
     /// The nodes that are to be freed, while a subtree is freed; otherwise empty.
     doomed: Vec<u32>,
+    /// The number of changes so far.
+    changes: u64,
 }
 
 impl Arena {
@@ -114,7 +116,13 @@ impl Arena {
             used_bytes: 0,
             limit_bytes: limit_bytes.min(MEMORY_LIMIT_MAX_BYTES),
             doomed: Vec::new(),
+            changes: 0,
         }
+    }
+
+    /// Returns a number that grows with each change.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
     }
 
     pub(crate) const fn used_bytes(&self) -> usize {
@@ -190,6 +198,7 @@ impl Arena {
         content: Content,
     ) -> Result<u32, AbortCause> {
         self.charge(NODE_AND_ENTRY_BYTES + content.blob_bytes())?;
+        self.changes += 1;
         let index = self.take_free(parent, key, content);
         if let Some(children) = self.children_mut(parent) {
             let old = children.insert(key, index);
@@ -226,6 +235,7 @@ impl Arena {
         list: fn(Children) -> Content,
     ) -> Result<u32, AbortCause> {
         self.charge(NODE_AND_ENTRY_BYTES)?;
+        self.changes += 1;
         let Node {
             parent, key: field, ..
         } = *self.node(element);
@@ -258,6 +268,14 @@ impl Arena {
         Ok(())
     }
 
+    /// Makes an empty node a message or list without children.
+    pub(crate) fn fill(&mut self, index: u32, content: fn(Children) -> Content) {
+        let node = self.node_mut(index);
+        debug_assert!(matches!(node.content, Content::Empty));
+        node.content = content(Children::new());
+        self.changes += 1;
+    }
+
     /// Returns what [`Self::clear`] would free.
     fn bytes_below(&self, index: u32) -> usize {
         let mut sum = 0;
@@ -275,6 +293,7 @@ impl Arena {
 
     /// Empties a node, and frees what was below it.
     pub(crate) fn clear(&mut self, index: u32) {
+        self.changes += 1;
         self.empty(index);
         self.free_doomed();
     }
@@ -300,6 +319,7 @@ impl Arena {
 
     /// Unlinks a node other than the root from its parent, and frees it and what was below it.
     pub(crate) fn remove(&mut self, index: u32) {
+        self.changes += 1;
         let Node { parent, key, .. } = *self.node(index);
         if let Some(children) = self.children_mut(parent) {
             let removed = children.remove(&key);
@@ -317,6 +337,7 @@ impl Arena {
         };
         let bytes = std::mem::take(bytes);
         *content = Content::Message(Children::new());
+        self.changes += 1;
         self.discharge(bytes.len());
         Some(bytes)
     }
@@ -330,6 +351,7 @@ impl Arena {
 
     /// Makes a map of a list. `entries` are all elements with their keys, in ascending order.
     pub(crate) fn make_map(&mut self, list: u32, entries: Vec<(u32, u32)>) {
+        self.changes += 1;
         for &(key, element) in &entries {
             self.node_mut(element).key = key;
         }

@@ -216,9 +216,8 @@ impl Tree {
             return Ok(());
         }
         self.open(node, budget)?;
-        let content = &mut self.arena.node_mut(node).content;
-        if matches!(content, Content::Empty) {
-            *content = Content::Message(Children::new());
+        if matches!(self.arena.content(node), Content::Empty) {
+            self.arena.fill(node, Content::Message);
         }
         let result = self.merge_fields(node, source, flags, budget);
         for node in self.merged.drain(..) {
@@ -277,7 +276,7 @@ impl Tree {
             Content::Indexed(_) => {
                 // A repeated field is replaced as a whole.
                 self.arena.clear(existing);
-                self.arena.node_mut(existing).content = Content::Indexed(Children::new());
+                self.arena.fill(existing, Content::Indexed);
             }
             _ => {
                 self.arena.replace(existing, content)?;
@@ -315,9 +314,7 @@ impl Tree {
         self.open(message, budget)?;
         match self.arena.content(message) {
             Content::Scalar(_) => return Err(AbortCause::StateIsScalar),
-            Content::Empty => {
-                self.arena.node_mut(message).content = Content::Message(Children::new());
-            }
+            Content::Empty => self.arena.fill(message, Content::Message),
             _ => {}
         }
         Ok(self.child(message, field))
@@ -368,7 +365,7 @@ impl Tree {
         match self.arena.content(field) {
             Content::Indexed(_) => Ok(field),
             Content::Empty => {
-                self.arena.node_mut(field).content = Content::Indexed(Children::new());
+                self.arena.fill(field, Content::Indexed);
                 Ok(field)
             }
             _ => self.arena.wrap(field, 0, Content::Indexed),
@@ -395,7 +392,7 @@ impl Tree {
         match self.arena.content(field) {
             Content::Mapped(_) => Ok(field),
             Content::Empty => {
-                self.arena.node_mut(field).content = Content::Mapped(Children::new());
+                self.arena.fill(field, Content::Mapped);
                 Ok(field)
             }
             Content::Indexed(elements) => {

@@ -72,6 +72,13 @@ impl Vm {
         self.work
     }
 
+    /// Returns a number that grows with each change of the state. So a patch has changed nothing if the
+    /// number is the same before and after it.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.tree.arena().changes()
+    }
+
     /// Returns the serialized state.
     #[must_use]
     pub fn state(&self) -> Vec<u8> {

@@ -107,6 +107,7 @@ fn difference(case: &random::Case, counts: &mut Counts) -> Option<String> {
     };
     let mut model = Model::new(root(&case.initial), case.limit_bytes);
     for (index, patch) in case.patches.iter().enumerate() {
+        let (changes, before) = (vm.changes(), vm.state());
         let result = vm.apply(patch);
         let expected = model.apply(&case.program, patch);
         let is_same = match (&result, expected) {
@@ -132,6 +133,9 @@ fn difference(case: &random::Case, counts: &mut Counts) -> Option<String> {
             return Some(format!(
                 "patch {index}: state {state:02x?}, not {expected:02x?}"
             ));
+        }
+        if vm.changes() == changes && state != before {
+            return Some(format!("patch {index}: a change that does not count"));
         }
         let (memory, expected) = (vm.state_memory_bytes(), model.memory_bytes());
         if memory != expected {

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::buffer_counts::{AlreadyRead, BufferCounts, EarlierCounts};
-use super::folded_state::{FoldedState, FoldedStates, StateStats};
+use super::folded_state::{FoldedState, FoldedStates, FoldingObserver, StateStats};
 use super::packet_framer::Writer;
 use super::reader_lag::{ReaderLag, Urgency};
+use super::state_log::StateLog;
 use super::trace_buffer::{
     BufferError, Mark, SEGMENT_BYTES, SegmentMemory, TraceBuffer, UntrustedChunk,
 };
@@ -80,15 +81,18 @@ pub(super) struct TakenBuffer {
     buffer: TraceBuffer,
     earlier: EarlierCounts,
     states: Vec<FoldedState>,
+    /// The log of the states in the crash files.
+    log: Option<StateLog>,
 }
 
 impl TakenBuffer {
     /// Creates the contents of a clone whose source no longer exists.
-    pub(super) fn new(buffer: TraceBuffer) -> Self {
+    pub(super) fn new(buffer: TraceBuffer, states: Vec<FoldedState>) -> Self {
         Self {
             buffer,
             earlier: EarlierCounts::default(),
-            states: Vec::new(),
+            states,
+            log: None,
         }
     }
 }
@@ -154,6 +158,7 @@ impl CentralBuffer {
         buffer.contents.get_mut().earlier = taken.earlier;
         buffer.writers_then = Some(writers_then);
         buffer.states_then = Some(taken.states);
+        buffer.states = Arc::new(Mutex::new(FoldedStates::of_log(taken.log)));
         buffer
     }
 
@@ -360,6 +365,7 @@ impl CentralBuffer {
             buffer: contents.buffer.clone_read_only()?,
             earlier: contents.earlier.of_clone(&contents.buffer, read),
             states: self.folded_states(),
+            log: None,
         })
     }
 
@@ -383,14 +389,23 @@ impl CentralBuffer {
         contents.lag.note_successor(&successor);
         self.progress.advance(RingProgress::QUARTER);
         let states = self.folded_states();
+        let mut log = None;
         if !states.is_empty() {
-            self.states.lock().fold_all(&contents.buffer);
+            let mut states = self.states.lock();
+            // The log stays beside the file of the contents, whose packets are not part of it.
+            log = states.take_log();
+            states.fold_all(&contents.buffer);
+            if let Some(ring) = successor.crash_file() {
+                states.log(ring);
+            }
+            drop(states);
             self.observe(&mut successor);
         }
         TakenBuffer {
             buffer: mem::replace(&mut contents.buffer, successor),
             earlier,
             states,
+            log,
         }
     }
 
@@ -406,6 +421,9 @@ impl CentralBuffer {
         let mut contents = self.contents.lock();
         let mut states = self.states.lock();
         let is_kept = states.add(producer, data_source, program, limit_kib);
+        if is_kept && let Some(ring) = contents.buffer.crash_file() {
+            states.log(ring);
+        }
         drop(states);
         if is_kept {
             self.observe(&mut contents.buffer);
@@ -414,8 +432,7 @@ impl CentralBuffer {
     }
 
     fn observe(&self, buffer: &mut TraceBuffer) {
-        let states = Arc::clone(&self.states);
-        buffer.observe_overwrites(move |packet| states.lock().fold(packet));
+        buffer.observe_overwrites(FoldingObserver(Arc::clone(&self.states)));
     }
 
     /// Returns true if the buffer keeps states of overwritten packets.

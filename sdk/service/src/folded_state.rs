@@ -1,14 +1,19 @@
 //! Keeps states of packets that a ring overwrites. Each VM folds the packets of one data source.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+use tracezero_core::crash_files::RingFile;
 use tracezero_core::ids::ProducerId;
-use tracezero_protovm::{ApplyError, Program, ProgramError, Vm};
+use tracezero_protovm::{ApplyError, Program, ProgramError, StateTooLong, Vm};
 
 use super::packet_framer::Writer;
-use super::trace_buffer::{Overwritten, Packet, TraceBuffer};
+use super::state_log::{LoggedState, StateLog};
+use super::trace_buffer::{EvictedChunk, OverwriteObserver, Overwritten, Packet, TraceBuffer};
 
 /// The maximum number of programs that producers may have for one data source in a buffer.
 pub(super) const PROGRAMS_PER_DATA_SOURCE_MAX: usize = 4;
@@ -40,6 +45,21 @@ pub(super) struct FoldedStates {
     announced: HashSet<Writer>,
     /// The bytes of the packet that is folded.
     patch: Vec<u8>,
+    /// Writes changes into crash files.
+    log: Option<StateLog>,
+}
+
+/// Folds the packets that a buffer overwrites.
+pub(super) struct FoldingObserver(pub(super) Arc<Mutex<FoldedStates>>);
+
+impl OverwriteObserver for FoldingObserver {
+    fn packet(&mut self, packet: &Packet<'_>) -> Overwritten {
+        self.0.lock().fold(packet)
+    }
+
+    fn end_of_chunk(&mut self, chunk: EvictedChunk) {
+        self.0.lock().log_chunk(&chunk);
+    }
 }
 
 /// A VM, which folds the packets of some producers.
@@ -51,6 +71,14 @@ struct StateVm {
     /// The producers that offer the data source with this program, also those that have gone.
     producers: BTreeSet<ProducerId>,
     folds: FoldCounts,
+}
+
+/// What a program has done with a packet.
+#[derive(Clone, Copy, Debug)]
+struct Applied {
+    /// False if the packet is not meant for the program, or was not applied completely.
+    is_taken: bool,
+    has_changed: bool,
 }
 
 /// Counts of the packets that were offered to a VM.
@@ -98,6 +126,8 @@ enum NoVm {
     Program(ProgramError),
     TooManyPrograms,
     TooManyProducers,
+    /// Only in crash files that are damaged.
+    State(StateTooLong),
 }
 
 impl fmt::Display for NoVm {
@@ -113,11 +143,20 @@ impl fmt::Display for NoVm {
                 f,
                 "too many producers: a state takes {PRODUCERS_PER_VM_MAX}, also those that have gone"
             ),
+            Self::State(error) => error.fmt(f),
         }
     }
 }
 
 impl FoldedStates {
+    /// Creates an owner of a log, for a clone: the log stays beside the file of the cloned ring.
+    pub(super) fn of_log(log: Option<StateLog>) -> Self {
+        Self {
+            log,
+            ..Self::default()
+        }
+    }
+
     /// Adds a producer to the VM of its data source, which is created if there is none with the same
     /// program. Returns false if there can be none.
     pub(super) fn add(
@@ -127,7 +166,13 @@ impl FoldedStates {
         program: &[u8],
         limit_kib: u32,
     ) -> bool {
-        let Err(reason) = self.try_add(producer, data_source, program, limit_kib) else {
+        let state = LoggedState {
+            data_source,
+            program,
+            limit_kib,
+            state: Cow::Borrowed(&[]),
+        };
+        let Err(reason) = self.try_add(producer, &state) else {
             return true;
         };
         let refusal = (data_source.to_owned(), reason.to_string().into());
@@ -137,13 +182,13 @@ impl FoldedStates {
         false
     }
 
-    fn try_add(
-        &mut self,
-        producer: ProducerId,
-        data_source: &str,
-        program: &[u8],
-        limit_kib: u32,
-    ) -> Result<(), NoVm> {
+    fn try_add(&mut self, producer: ProducerId, state: &LoggedState<'_>) -> Result<(), NoVm> {
+        let LoggedState {
+            data_source,
+            program,
+            limit_kib,
+            ref state,
+        } = *state;
         let of_name = self.vms.iter_mut();
         let mut programs = 0;
         for vm in of_name.filter(|it| it.data_source == data_source) {
@@ -161,9 +206,10 @@ impl FoldedStates {
         }
         let program = Program::parse(program).map_err(NoVm::Program)?;
         let limit_bytes = u64::from(limit_kib) * 1024;
+        let limit_bytes = usize::try_from(limit_bytes).unwrap_or(usize::MAX);
         self.vms.push(StateVm {
             data_source: data_source.to_owned(),
-            vm: Vm::new(program, usize::try_from(limit_bytes).unwrap_or(usize::MAX)),
+            vm: Vm::with_state(program, limit_bytes, state).map_err(NoVm::State)?,
             limit_kib,
             producers: BTreeSet::from([producer]),
             folds: FoldCounts::default(),
@@ -184,7 +230,7 @@ impl FoldedStates {
     pub(super) fn fold(&mut self, packet: &Packet<'_>) -> Overwritten {
         let origin = packet.origin();
         let mut is_joined = false;
-        for vm in &mut self.vms {
+        for (index, vm) in self.vms.iter_mut().enumerate() {
             if !vm.producers.contains(&origin.producer_id) {
                 continue;
             }
@@ -199,12 +245,21 @@ impl FoldedStates {
                     self.patch.extend_from_slice(slice);
                 }
             }
-            if vm.fold(&self.patch) {
+            let applied = vm.fold(&self.patch);
+            if applied.has_changed
+                && let Some(log) = &mut self.log
+            {
+                log.note_change(index, &self.patch);
+            }
+            if applied.is_taken {
                 let writer = (origin.producer_id, origin.writer_id);
-                return match self.announced.contains(&writer) {
-                    true => Overwritten::Lost,
-                    false => Overwritten::Folded,
-                };
+                if self.announced.contains(&writer) {
+                    return Overwritten::Lost;
+                }
+                if let Some(log) = &mut self.log {
+                    log.note_folded();
+                }
+                return Overwritten::Folded;
             }
         }
         Overwritten::Lost
@@ -227,6 +282,57 @@ impl FoldedStates {
         buffer.begin_read();
         while let Some(packet) = buffer.read_packet() {
             self.fold(&packet);
+        }
+    }
+
+    /// Writes all states into the log beside the file of a ring, which is created if there is none.
+    pub(super) fn log(&mut self, ring: &RingFile) {
+        let states: Vec<_> = self.vms.iter().map(StateVm::logged).collect();
+        let written = match &mut self.log {
+            Some(log) => log.write_anew(&states),
+            None => StateLog::create(ring, &states).map(|log| self.log = Some(log)),
+        };
+        if let Err(error) = written {
+            self.stop_logging(&error);
+        }
+    }
+
+    /// Takes the log, which is removed when it is dropped.
+    pub(super) fn take_log(&mut self) -> Option<StateLog> {
+        self.log.take()
+    }
+
+    /// Writes what was folded of a chunk into the log.
+    fn log_chunk(&mut self, chunk: &EvictedChunk) {
+        let states = || self.vms.iter().map(StateVm::logged).collect();
+        if let Some(log) = &mut self.log
+            && let Err(error) = log.end_chunk(chunk, states)
+        {
+            self.stop_logging(&error);
+        }
+    }
+
+    /// Removes the log. It lacks changes, so a recovery would take it for more than it is.
+    fn stop_logging(&mut self, error: &io::Error) {
+        self.log = None;
+        for vm in &mut self.vms {
+            let error = format_args!("the state is not in the crash files: {error}");
+            vm.folds.note_error(&error);
+        }
+    }
+
+    /// Takes over a state of a log, of which this is the only producer. A state that no log has is left
+    /// out.
+    pub(super) fn restore(&mut self, producer: ProducerId, state: &LoggedState<'_>) {
+        let _ = self.try_add(producer, state);
+    }
+
+    /// Applies a packet that has changed the state at a position.
+    pub(super) fn repeat_change(&mut self, state: usize, patch: &[u8]) {
+        if let Some(vm) = self.vms.get_mut(state)
+            && !vm.is_stopped()
+        {
+            vm.fold(patch);
         }
     }
 
@@ -269,26 +375,36 @@ impl FoldedStates {
 }
 
 impl StateVm {
-    /// Applies a patch. Returns false if the program does not take it.
-    fn fold(&mut self, patch: &[u8]) -> bool {
+    fn logged(&self) -> LoggedState<'_> {
+        LoggedState {
+            data_source: &self.data_source,
+            program: self.vm.program_bytes(),
+            limit_kib: self.limit_kib,
+            state: Cow::Owned(self.vm.state()),
+        }
+    }
+
+    fn fold(&mut self, patch: &[u8]) -> Applied {
         self.folds.work_max += WORK_PER_PACKET_MAX + WORK_PER_BYTE_MAX * patch.len() as u64;
-        let applied = self.vm.apply(patch);
+        let changes = self.vm.changes();
+        let result = self.vm.apply(patch);
+        let has_changed = self.vm.changes() != changes;
         if self.is_stopped() {
             self.folds
                 .note_error(&"the program took too long, and was stopped");
         }
-        match applied {
-            Ok(()) => {
-                self.folds.folded += 1;
-                true
-            }
+        match &result {
+            Ok(()) => self.folds.folded += 1,
             // The packet is not one of those that the program is for.
-            Err(ApplyError::Missing { .. }) => false,
-            Err(abort @ ApplyError::Abort { .. }) => {
+            Err(ApplyError::Missing { .. }) if !has_changed => {}
+            Err(error) => {
                 self.folds.aborted += 1;
-                self.folds.note_error(&abort);
-                false
+                self.folds.note_error(error);
             }
+        }
+        Applied {
+            is_taken: result.is_ok(),
+            has_changed,
         }
     }
 

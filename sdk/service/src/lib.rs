@@ -31,6 +31,7 @@
 pub mod trace_buffer; // the central ring: takes chunks, returns whole packets
 mod reader_lag; // how far the reader of a buffer is behind, and when writers wait for it
 mod buffer_counts; // packet counts over the trace buffers of a buffer
+mod state_log; // the states that a ring keeps, in crash files
 mod folded_state; // what a ring keeps of the packets that it overwrites
 mod central_buffer; // a trace buffer in use: its writers and its reader
 mod lent_memory; // the shared memory of a producer
@@ -81,6 +82,7 @@ mod producer_endpoint; // requests of producers
 mod reading; // reading a trace: packets of writers and of the service
 mod streaming; // streaming a trace into a file
 mod crash_preamble; // what a recovered trace begins with
+mod recovered_states; // the states that a ring had kept in crash files
 mod recovery; // a trace of what a dead process left behind
 mod requested; // which data sources a session asks for, and whether a producer offers them
 #[cfg(test)]
@@ -101,6 +103,7 @@ pub use self::phase::State;
 pub use self::producer_endpoint::{ConnectRequest, ProducerEndpoint};
 pub use self::producer_link::VIOLATIONS_MAX;
 pub use self::recording::Recording;
+pub use self::recovered_states::RecoveredStates;
 pub use self::recovery::{
     Preamble, RecordingState, RecoveredBuffer, RecoveredCounts, recording_id, write_recovered,
 };

@@ -8,6 +8,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::central_buffer::{CentralBuffer, TakenBuffer};
+use super::recovered_states::RecoveredStates;
 use super::sequence_account::{SequenceAccount, sequence_accounts};
 use super::service_packets::{ServicePackets, encode_packets_at};
 use super::trace_buffer::{BufferStats, TraceBuffer};
@@ -34,6 +35,8 @@ pub struct RecoveredBuffer {
     pub is_sealed: bool,
     /// The ids that sequences have in the trace file that the recovered trace begins with.
     pub sequence_ids: Vec<(WriterId, u32)>,
+    /// The states of what the ring has overwritten; none if the trace file has them.
+    pub states: RecoveredStates,
 }
 
 /// The state of a recording when its crash files were read.
@@ -84,7 +87,7 @@ pub fn write_recovered<E>(
     let sequence_ids = buffers.iter().flat_map(|buffer| &buffer.sequence_ids);
     let sequence_ids: Vec<(WriterId, u32)> = sequence_ids.copied().collect();
     let open = |(index, recovered): (usize, RecoveredBuffer)| {
-        let taken = TakenBuffer::new(recovered.buffer);
+        let taken = TakenBuffer::new(recovered.buffer, recovered.states.states());
         let id = BufferId(index as u16 + 1);
         Arc::new(CentralBuffer::of_snapshot(id, taken, recovered.writers))
     };
@@ -102,7 +105,11 @@ pub fn write_recovered<E>(
     reader.begin_reading();
     let begin = RecordingBegin::find(preamble.packets);
     let provenance = reader.provenance();
-    begin.append(&mut reader, |packets| packets.trace_provenance(&provenance));
+    let states = reader.begin_states(&provenance);
+    begin.append(&mut reader, |packets| {
+        packets.trace_provenance(&provenance);
+        packets.protovms(&states);
+    });
     let mut pass = Pass::new(Extent::Everything);
     reader.enter_buffer(&mut pass, 0);
     while reader.fill_batch(&mut pass) {

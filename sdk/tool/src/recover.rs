@@ -199,8 +199,12 @@ fn list(found: &[Found]) -> std::io::Result<()> {
 /// Says what is in a trace, and what is not.
 fn report(trace: &RecoveredTrace) {
     let lost = plural(trace.lost_packets(), "packet");
+    let folded = match trace.folded_packets() {
+        0 => String::new(),
+        folded => format!(", {folded} folded into states"),
+    };
     eprintln!(
-        "{}: {}, {}, {lost} lost",
+        "{}: {}, {}{folded}, {lost} lost",
         trace.path.display(),
         plural(trace.packets, "packet"),
         bytes(trace.size_bytes),

@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering;
 
 use protozero::HeapBuffered;
 use tracezero_core::crash_files::format::{Place, SlotHeader, SlotKind, SlotState};
-use tracezero_core::crash_files::{ProcessFolder, RingFile, SessionFolder, WriterRows};
+use tracezero_core::crash_files::{ProcessFolder, RingFile, SessionFolder, StateFile, WriterRows};
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
-use tracezero_core::protos::{Trace, TracePacket};
+use tracezero_core::protos::{Trace, TracePacket, VmProgram, states};
 use tracezero_core::shm::{ChunkFlags, Geometry, NewChunk, PageLayout};
 
 /// The number of packets in the ring. One more is in the shared memory.
 pub const PACKETS: u32 = 20;
 
-/// The files of the process: one session, one ring.
-pub const FILES: [&str; 4] = ["meta", "smb", "s0/preamble", "s0/b0.0"];
+/// The files of the process: one session, one ring, and the state that the ring keeps.
+pub const FILES: [&str; 5] = ["meta", "smb", "s0/preamble", "s0/b0.0", "s0/states0.0"];
 
 /// Encodes a packet with its size, as a chunk has it.
 fn fragment(number: u32) -> Vec<u8> {
@@ -31,6 +31,39 @@ fn fragment(number: u32) -> Vec<u8> {
         .to_vec();
     bytes.extend(packet);
     bytes
+}
+
+/// Encodes the log of a state with one change, which a writer has made that has nothing in the ring.
+fn state_log() -> Vec<u8> {
+    let mut program = HeapBuffered::<VmProgram<'_>>::new();
+    program.message().add_instructions(|out| {
+        out.merge(|_| {});
+    });
+    let mut packet = HeapBuffered::<TracePacket<'_>>::new();
+    packet.message().set_timestamp(1);
+    let mut log = HeapBuffered::<states::StateLog<'_>>::new();
+    let mut out = log.message();
+    out.add_records(|record| {
+        record.state(|state| {
+            state.set_data_source("test");
+            state.set_program(&program.to_vec());
+            state.set_limit_kib(1);
+        });
+    });
+    out.add_records(|record| {
+        record.add_changes(|change| {
+            change.set_state(0);
+            change.set_packet(&packet.to_vec());
+        });
+        record.add_writers(|writer| {
+            writer.set_writer_id(2);
+            writer.set_chunk_id(7);
+            writer.set_chunk_bytes(100);
+            writer.set_folded(1);
+        });
+    });
+    drop(out);
+    log.to_vec()
 }
 
 /// Writes the files of a process into a new folder in `directory`, and returns its path. The folder
@@ -88,11 +121,12 @@ pub fn leave_crash_files(directory: &Path) -> PathBuf {
         offset_bytes: offset as u32,
         size_bytes: 0,
     });
+    let states = StateFile::create(&ring, &state_log()).unwrap();
     let copy = directory.join("copy.tz");
     fs::create_dir_all(copy.join("s0")).unwrap();
     for file in FILES {
         fs::copy(process.path().join(file), copy.join(file)).unwrap();
     }
-    drop((pages, segment));
+    drop((pages, segment, states));
     copy
 }

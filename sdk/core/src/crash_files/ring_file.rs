@@ -57,8 +57,7 @@ impl RingFile {
             generation: session.next_ring(),
             discards,
         };
-        let name = format!("b{buffer_index}.{}", header.generation);
-        let path = session.path().join(name);
+        let path = session.path().join(format!("b{}", number_of(&header)));
         let io = || CrashFilesError::io(&path);
         let file = new_file(&path).map_err(io())?;
         let words = write_header(&file, &header, session).inspect_err(|_| {
@@ -132,6 +131,15 @@ impl RingFile {
         HEADER_BYTES as u64 + u64::from(number) * u64::from(self.header.segment_bytes)
     }
 
+    pub(super) fn session(&self) -> &Arc<SessionFolder> {
+        &self.session
+    }
+
+    /// Returns what names of files that belong to this ring end with.
+    pub(super) fn number(&self) -> String {
+        number_of(&self.header)
+    }
+
     /// Returns the nonce of the folder, which is part of each slot's check.
     #[must_use]
     pub fn nonce(&self) -> u64 {
@@ -169,6 +177,10 @@ impl RingFile {
         // Relaxed: only readers of the file need it, and they expect no order.
         self.words[index - ring_words::PLACE].store(value, Ordering::Relaxed);
     }
+}
+
+fn number_of(header: &RingHeader) -> String {
+    format!("{}.{}", header.buffer_index, header.generation)
 }
 
 /// Writes the header of a ring, and maps its words.

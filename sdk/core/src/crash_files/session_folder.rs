@@ -28,6 +28,7 @@ pub struct SessionFolder {
     preamble: File,
     rings: AtomicU32,
     parts: AtomicU32,
+    unfinished: AtomicU32,
 }
 
 /// The file of a part that was taken out of the buffers. Removed when this is dropped.
@@ -62,6 +63,7 @@ impl SessionFolder {
             preamble,
             rings: AtomicU32::new(0),
             parts: AtomicU32::new(0),
+            unfinished: AtomicU32::new(0),
         }))
     }
 
@@ -98,13 +100,20 @@ impl SessionFolder {
     pub fn add_part(&self, trace: &[u8]) -> io::Result<PartFile> {
         // Relaxed: a number that orders nothing else.
         let number = self.parts.fetch_add(1, Ordering::Relaxed);
-        let unfinished = self.path.join(format!("unfinished{number}"));
+        let unfinished = self.next_unfinished();
         let part = PartFile {
             path: self.path.join(format!("{PART_PREFIX}{number}")),
         };
         new_file(&unfinished)?.write_all(trace)?;
         fs::rename(&unfinished, &part.path)?;
         Ok(part)
+    }
+
+    /// Returns the path of a file that gets another name when it is complete.
+    pub(super) fn next_unfinished(&self) -> PathBuf {
+        // Relaxed: a number that orders nothing else.
+        let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
+        self.path.join(format!("unfinished{number}"))
     }
 
     /// Returns a number for the next ring.

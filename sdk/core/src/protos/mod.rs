@@ -13,3 +13,8 @@ include!("perfetto.protos.rs");
 pub mod sequences {
     include!("tracezero.sequences.rs");
 }
+
+/// The records of files with states, which a recovery reads.
+pub mod states {
+    include!("tracezero.states.rs");
+}

@@ -334,6 +334,27 @@ fn packets_that_are_not_for_the_program_are_lost() {
 }
 
 #[test]
+fn a_packet_that_is_applied_in_part_is_named() {
+    let world = World::new();
+    let producer = producer(&world, "p", &program(1));
+    let session = world.session(config(Some(16)));
+    let mut writer = producer.writer("ds");
+    for number in 0..5 {
+        writer.trace_packet(|packet| {
+            packet.for_testing(|event| {
+                event.set_str(&text(number));
+            });
+        });
+        writer.flush();
+    }
+    let (_, folded, lost) = account(&session);
+    let [stats] = session.stats().states.try_into().unwrap();
+    assert_eq!((folded, stats.packets_failed), (0, lost));
+    let error = stats.error.unwrap();
+    assert!(error.contains("no field 2"), "{error}");
+}
+
+#[test]
 fn a_full_state_keeps_what_it_has() {
     let world = World::new();
     let producer = producer(&world, "p", &program(1));

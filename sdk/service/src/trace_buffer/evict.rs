@@ -8,6 +8,7 @@ use super::ring::Covered;
 use super::sequence::SequenceIndex;
 use super::slot::SlotId;
 use super::{LossMask, Packet, TraceBuffer};
+use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 
 /// Says whether an overwritten packet is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,18 +19,51 @@ pub enum Overwritten {
     Folded,
 }
 
-/// A function that is called with packets that are about to be overwritten.
-pub(super) struct OverwriteObserver(Box<dyn FnMut(&Packet<'_>) -> Overwritten + Send>);
+/// Gets the packets that a ring overwrites. A function from packets to [`Overwritten`] is an observer.
+pub trait OverwriteObserver: Send {
+    /// Takes a packet that is about to be overwritten. It is still in the memory of the buffer.
+    fn packet(&mut self, packet: &Packet<'_>) -> Overwritten;
 
-impl fmt::Debug for OverwriteObserver {
+    /// Called when all packets of a chunk were shown, before its memory is used again.
+    fn end_of_chunk(&mut self, chunk: EvictedChunk) {
+        let _ = chunk;
+    }
+}
+
+/// A chunk whose packets have left the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EvictedChunk {
+    /// The producer that the writer belongs to.
+    pub producer_id: ProducerId,
+    /// The writer. Its id is unique within the producer.
+    pub writer_id: WriterId,
+    /// The id of the chunk.
+    pub chunk_id: ChunkId,
+    /// The number of its payload bytes that have left. If its writer was filling the chunk, it may come
+    /// again with more.
+    pub payload_bytes: u16,
+    /// True if all older chunks of the writer have left, too.
+    pub is_newest: bool,
+}
+
+impl<F: FnMut(&Packet<'_>) -> Overwritten + Send> OverwriteObserver for F {
+    fn packet(&mut self, packet: &Packet<'_>) -> Overwritten {
+        self(packet)
+    }
+}
+
+/// An observer that is set.
+pub(super) struct Observer(Box<dyn OverwriteObserver>);
+
+impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OverwriteObserver")
+        f.write_str("Observer")
     }
 }
 
 impl TraceBuffer {
-    /// Sets a function that is called with every unread packet before it is overwritten, in the
-    /// order of its sequence. The packet is still in the memory of the buffer.
+    /// Sets an observer that gets every unread packet before it is overwritten, in the order of its
+    /// sequence. The packet is still in the memory of the buffer.
     ///
     /// The observer gets whole packets only. If a packet still lacks patches or fragments when its
     /// begin is overwritten, the observer gets no part of it. The [loss](Packet::loss) of a packet
@@ -47,13 +81,13 @@ impl TraceBuffer {
     ///
     /// use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
     /// use tracezero_service::trace_buffer::{
-    ///     ClientIdentity, FillPolicy, Overwritten, TraceBuffer, UntrustedChunk,
+    ///     ClientIdentity, FillPolicy, Overwritten, Packet, TraceBuffer, UntrustedChunk,
     /// };
     /// use tracezero_core::shm::layout::ChunkFlags;
     ///
     /// let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring)?;
     /// let (overwritten, last_words) = mpsc::channel();
-    /// buffer.observe_overwrites(move |packet| {
+    /// buffer.observe_overwrites(move |packet: &Packet<'_>| {
     ///     overwritten.send(packet.slices().collect::<Vec<_>>().concat()).unwrap();
     ///     Overwritten::Lost
     /// });
@@ -74,11 +108,8 @@ impl TraceBuffer {
     /// assert_eq!(last_words.try_iter().collect::<Vec<_>>(), [b"one", b"two"]);
     /// # Ok::<(), tracezero_service::trace_buffer::BufferError>(())
     /// ```
-    pub fn observe_overwrites(
-        &mut self,
-        observer: impl FnMut(&Packet<'_>) -> Overwritten + Send + 'static,
-    ) {
-        self.observer = Some(OverwriteObserver(Box::new(observer)));
+    pub fn observe_overwrites(&mut self, observer: impl OverwriteObserver + 'static) {
+        self.observer = Some(Observer(Box::new(observer)));
     }
 
     /// Removes the observer that [`observe_overwrites`](Self::observe_overwrites) has set.
@@ -220,6 +251,7 @@ impl TraceBuffer {
                     self.show_overwritten(sequence, front);
                     self.note_overwritten(sequence, front);
                 }
+                self.show_end_of_chunk(sequence, front);
             }
             // The chunk has left its slot, and a recovery must not find it there.
             self.ring.write_state(front.slot);
@@ -231,7 +263,7 @@ impl TraceBuffer {
 
     /// Shows the packet in `self.packet` to the observer, if there is one.
     fn show_overwritten(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
-        if let Some(OverwriteObserver(observer)) = &mut self.observer {
+        if let Some(Observer(observer)) = &mut self.observer {
             let loss = self.sequences[sequence].losses_before(front.id);
             let packet = Packet::new(
                 &self.ring,
@@ -239,11 +271,26 @@ impl TraceBuffer {
                 self.sequences.account(sequence),
                 loss,
             );
-            if observer(&packet) == Overwritten::Folded {
+            if observer.packet(&packet) == Overwritten::Folded {
                 let account = self.sequences.account_mut(sequence);
                 account.hot.overwritten -= 1;
                 account.counts.folded += 1;
             }
+        }
+    }
+
+    /// Tells the observer, if there is one, that the oldest chunk of a sequence has left it.
+    fn show_end_of_chunk(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
+        if let Some(Observer(observer)) = &mut self.observer {
+            let last = self.sequences[sequence].last_consumed;
+            let hot = &self.sequences.account(sequence).hot;
+            observer.end_of_chunk(EvictedChunk {
+                producer_id: hot.producer_id,
+                writer_id: hot.writer_id,
+                chunk_id: front.id,
+                payload_bytes: self.ring.slot(front.slot).payload_bytes,
+                is_newest: last.is_some_and(|last| last.id == front.id),
+            });
         }
     }
 

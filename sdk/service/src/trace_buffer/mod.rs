@@ -80,14 +80,14 @@ use tracezero_core::shm::layout::ChunkFlags;
 pub use chunk::{ClientIdentity, UntrustedChunk};
 pub use create::BufferError;
 pub(crate) use create::SEGMENT_BYTES;
-pub use evict::Overwritten;
+pub use evict::{EvictedChunk, OverwriteObserver, Overwritten};
 pub use loss::LossMask;
 pub(crate) use packet_reader::Mark;
 pub use packet_reader::{Origin, Packet, Packets, Run, Slices, split_first_packet};
 pub use stats::{BufferStats, ChunkAmount, ChunkPayloadHistogram, PacketCounts, StorageBalance};
 
 use account::Account;
-use evict::OverwriteObserver;
+use evict::Observer;
 use key_map::SequenceKey;
 use packet_reader::ReadCycle;
 #[cfg(test)]
@@ -166,7 +166,7 @@ pub struct TraceBuffer {
     read_cycles: u64,
     /// The fragments of the packet that was put together last. The memory is reused.
     packet: Vec<Fragment>,
-    observer: Option<OverwriteObserver>,
+    observer: Option<Observer>,
     /// Writers whose packets were lost since the list was last taken; `None` if no list is kept.
     losing_writers: Option<Vec<(ProducerId, WriterId)>>,
 }
@@ -297,6 +297,13 @@ impl TraceBuffer {
     ) {
         let key = SequenceKey::new(producer_id, writer_id);
         self.sequences.continue_at(key, client, position);
+    }
+
+    /// Makes this empty buffer continue a sequence whose chunks up to `chunk` were overwritten: what
+    /// comes of it is ignored. Of their packets, `folded` are part of a state. Call this after
+    /// [`continue_at`](Self::continue_at).
+    pub fn continue_behind(&mut self, client: &ClientIdentity, chunk: &EvictedChunk, folded: u64) {
+        self.sequences.continue_behind(client, chunk, folded);
     }
 
     /// Applies patches to a chunk that was committed before. If `has_more_patches` is false, the

@@ -8,6 +8,7 @@ use super::account::{Account, HotAccount};
 use super::chunk::ClientIdentity;
 use super::chunk_queue::QueuedChunk;
 use super::chunk_window::ChunkWindow;
+use super::evict::EvictedChunk;
 use super::key_map::{KeyMap, SequenceKey};
 use super::loss::LossMask;
 use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex};
@@ -188,6 +189,35 @@ impl SequenceTable {
         let account = self.account_mut(index);
         account.counts.read = read;
         account.hot.accounted = ChunkWindow::up_to(chunk_id, chunk_bytes);
+    }
+
+    /// Adds a sequence of which everything up to `chunk` was overwritten, or continues it there if it was
+    /// read less far. Does nothing if there are too many sequences.
+    pub(super) fn continue_behind(
+        &mut self,
+        client: &ClientIdentity,
+        chunk: &EvictedChunk,
+        folded: u64,
+    ) {
+        let key = SequenceKey::new(chunk.producer_id, chunk.writer_id);
+        let Some(index) = self.find_or_add(key) else {
+            return;
+        };
+        self.remember(index, client);
+        let evicted = ConsumedChunk {
+            id: chunk.chunk_id,
+            payload_bytes: chunk.payload_bytes,
+            was_incomplete: true,
+        };
+        let last = self[index].last_consumed;
+        let reached = last.map_or(evicted, |last| last.further(evicted));
+        self[index].last_consumed = Some(reached);
+        if last.is_none_or(|last| last.id != reached.id) {
+            self[index].add_loss(reached.id, LossMask::OVERWRITE);
+        }
+        let account = self.account_mut(index);
+        account.counts.folded = folded;
+        account.hot.accounted = ChunkWindow::up_to(reached.id, reached.payload_bytes);
     }
 
     /// Forgets the sequences that have been empty longest, if there are too many.

@@ -364,7 +364,7 @@ type Shown = std::sync::Arc<std::sync::Mutex<Vec<(u16, LossMask, Vec<u8>)>>>;
 fn observe(buffer: &mut TraceBuffer) -> Shown {
     let shown = Shown::default();
     let observed = shown.clone();
-    buffer.observe_overwrites(move |packet| {
+    buffer.observe_overwrites(move |packet: &Packet<'_>| {
         let bytes = packet.slices().collect::<Vec<_>>().concat();
         assert_eq!(bytes.len(), packet.len_bytes());
         let packet = (packet.origin().writer_id.0, packet.loss(), bytes);

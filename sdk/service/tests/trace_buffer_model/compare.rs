@@ -66,7 +66,7 @@ impl Pair {
         let overwritten = run.observed.then(|| {
             let shown = Arc::<Mutex<Vec<Packet>>>::default();
             let observed = shown.clone();
-            buffer.observe_overwrites(move |packet| {
+            buffer.observe_overwrites(move |packet: &buffer::Packet<'_>| {
                 observed.lock().expect("no panic").push(seen(packet));
                 Overwritten::Lost
             });

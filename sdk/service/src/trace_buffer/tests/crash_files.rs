@@ -4,7 +4,8 @@
 //! that the buffer had before and has afterwards must be there, once, and no packet that it has
 //! neither before nor afterwards. A ring that streams also has those that were read and are not in
 //! the trace file yet. (The packets of the commit itself may be missing: in a real
-//! process they are still in the shared memory.)
+//! process they are still in the shared memory.) If the ring keeps a state, each packet is either there
+//! or part of the state.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -13,14 +14,19 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use protozero::HeapBuffered;
+use parking_lot::Mutex;
+use protozero::{HeapBuffered, Value};
 use support::Folder;
 use tracezero_core::crash_files::{ProcessFolder, RingFile, SessionFolder};
-use tracezero_core::protos::{TraceDecoder, TracePacket, TracePacketDecoder};
+use tracezero_core::protos::{
+    TestEvent, TestEventDecoder, TraceDecoder, TracePacket, TracePacketDecoder, VmCursorEnum,
+    VmInstruction, VmProgram, vm_instruction,
+};
 use tracezero_core::shm::Geometry;
 use tracezero_crash::Leftover;
 
 use super::*;
+use crate::folded_state::{FoldedStates, FoldingObserver};
 
 const RING_BYTES: u64 = 16 * 1024;
 
@@ -67,8 +73,16 @@ fn numbers_in(buffer: &TraceBuffer) -> BTreeSet<u64> {
     numbers
 }
 
-/// Copies the folder of a process, recovers its session, and returns the numbers of the packets.
-fn recovered(process: &Path, copies: &Path) -> Vec<u64> {
+/// The numbers of packets that a recovery finds.
+#[derive(Debug)]
+struct Recovered {
+    in_trace: Vec<u64>,
+    /// Those that are part of the state.
+    folded: Vec<u64>,
+}
+
+/// Copies the folder of a process, and recovers its session.
+fn recovered(process: &Path, copies: &Path) -> Recovered {
     let copy = copies.join("copy.tz");
     let _ = fs::remove_dir_all(copies);
     fs::create_dir_all(copy.join("s0")).unwrap();
@@ -88,10 +102,82 @@ fn recovered(process: &Path, copies: &Path) -> Vec<u64> {
         .unwrap();
     assert_eq!(recovered.damages, [] as [&str; 0]);
     let bytes = fs::read(&trace).unwrap();
-    let packets = TraceDecoder::new(&bytes).packet();
-    packets
-        .filter_map(|packet| number_of(&packet.unwrap()))
-        .collect()
+    let mut recovered = Recovered {
+        in_trace: Vec::new(),
+        folded: Vec::new(),
+    };
+    for packet in TraceDecoder::new(&bytes).packet() {
+        let packet = packet.unwrap();
+        recovered.in_trace.extend(number_of(&packet));
+        if let Some(vms) = packet.protovms().unwrap() {
+            for instance in vms.instance() {
+                let state = instance.unwrap().state().unwrap().unwrap();
+                recovered.folded.extend(folded_numbers(&state));
+            }
+        }
+    }
+    recovered
+}
+
+/// Returns the numbers of the packets in a state of [`keep_every_packet`], which has each packet as an
+/// element of its own.
+fn folded_numbers(state: &TracePacketDecoder<'_>) -> Vec<u64> {
+    let events = state.fields().map(Result::unwrap);
+    let events = events.filter(|field| field.number == TracePacket::FOR_TESTING_FIELD_NUMBER);
+    let number = |event: protozero::Field<'_>| {
+        let Value::Bytes(event) = event.value else {
+            panic!("{event:?}");
+        };
+        TestEventDecoder::new(event).counter().unwrap()
+    };
+    events.filter_map(number).collect()
+}
+
+/// Returns a program that keeps each packet, by its number.
+fn keep_every_packet() -> Vec<u8> {
+    const EVENT: u32 = TracePacket::FOR_TESTING_FIELD_NUMBER;
+    const NUMBER: u32 = TestEvent::COUNTER_FIELD_NUMBER;
+    let mut buffer = HeapBuffered::<VmProgram<'_>>::new();
+    let mut program = buffer.message();
+    let from_event = |fields: &[u32], out: &mut VmInstruction<'_>| {
+        out.set_abort_level(vm_instruction::AbortLevel::SKIP_CURRENT_INSTRUCTION_AND_BREAK_OUTER);
+        out.select(|select| {
+            for field in fields {
+                select.add_relative_path(|component| {
+                    component.set_field_id(*field);
+                });
+            }
+        });
+    };
+    program.add_instructions(|out| {
+        from_event(&[EVENT, NUMBER], out);
+        out.add_nested_instructions(|out| {
+            out.reg_load(|load| {
+                load.set_dst_register(0);
+            });
+        });
+    });
+    program.add_instructions(|out| {
+        from_event(&[EVENT], out);
+        out.add_nested_instructions(|out| {
+            out.select(|select| {
+                select.set_cursor(VmCursorEnum::VM_CURSOR_DST);
+                select.set_create_if_not_exist(true);
+                select.add_relative_path(|component| {
+                    component.set_field_id(EVENT);
+                });
+                select.add_relative_path(|component| {
+                    component.set_map_key_field_id(NUMBER);
+                    component.set_register_to_match(0);
+                });
+            });
+            out.add_nested_instructions(|out| {
+                out.merge(|_| {});
+            });
+        });
+    });
+    drop(program);
+    buffer.to_vec()
 }
 
 /// A chunk to be committed.
@@ -188,6 +274,21 @@ impl Crash {
         }
     }
 
+    /// Does `work`. Returns what a recovery finds after each of its stores.
+    fn recovered_at_stores(&mut self, work: impl FnOnce()) -> Vec<Recovered> {
+        let found: Rc<RefCell<Vec<Recovered>>> = Rc::default();
+        let (path, copies): (PathBuf, PathBuf) =
+            (self.process.path().into(), self.folder.file("copies"));
+        let look = {
+            let found = Rc::clone(&found);
+            move || found.borrow_mut().push(recovered(&path, &copies))
+        };
+        at_stores::call(look, work);
+        let found = found.take();
+        self.looks += found.len();
+        found
+    }
+
     /// Does `work` on a buffer. Checks what a recovery finds after each of its stores, beside the
     /// packets `read` that were read from the buffer, and are not in the trace file yet. Packets
     /// `written` are in the trace file, and may be in the ring, too.
@@ -199,17 +300,12 @@ impl Crash {
         work: impl FnOnce(&mut TraceBuffer),
     ) {
         let before = numbers_in(buffer);
-        let found: Rc<RefCell<Vec<Vec<u64>>>> = Rc::default();
-        let (path, copies): (PathBuf, PathBuf) =
-            (self.process.path().into(), self.folder.file("copies"));
-        let look = {
-            let found = Rc::clone(&found);
-            move || found.borrow_mut().push(recovered(&path, &copies))
-        };
-        at_stores::call(look, || work(buffer));
+        let found = self.recovered_at_stores(|| work(buffer));
         let after = numbers_in(buffer);
-        for numbers in found.take() {
-            self.looks += 1;
+        for Recovered {
+            in_trace: numbers, ..
+        } in found
+        {
             let all: BTreeSet<u64> = numbers.iter().copied().collect();
             assert_eq!(all.len(), numbers.len(), "a packet is twice: {numbers:?}");
             let kept = before.intersection(&after).chain(read).copied();
@@ -240,6 +336,61 @@ fn a_kill_between_two_stores_loses_and_doubles_nothing() {
         }
         assert!(crash.looks > looks_min, "{}", crash.looks);
     }
+}
+
+#[test]
+fn after_a_kill_each_packet_is_in_the_trace_or_in_the_state() {
+    let mut crash = Crash::new();
+    let buffer = TraceBuffer::in_crash_file(&crash.session, 0, RING_BYTES, FillPolicy::Ring);
+    let mut buffer = buffer.unwrap();
+    let states: Arc<Mutex<FoldedStates>> = Arc::default();
+    {
+        let mut states = states.lock();
+        assert!(states.add(ProducerId::new(1), "numbered", &keep_every_packet(), 1024));
+        states.log(buffer.crash_file().unwrap());
+    }
+    buffer.observe_overwrites(FoldingObserver(Arc::clone(&states)));
+    let mut known = BTreeSet::new();
+    for chunk in chunks_of_which_some_are_evicted_unfinished() {
+        let new = chunk.numbers();
+        for Recovered { in_trace, folded } in
+            crash.recovered_at_stores(|| chunk.commit_to(&mut buffer))
+        {
+            let mut all = [in_trace, folded].concat();
+            all.sort_unstable();
+            let twice = all.windows(2).find(|pair| pair[0] == pair[1]);
+            assert_eq!(twice, None, "in the trace and in the state");
+            let missing = known.iter().find(|it| all.binary_search(it).is_err());
+            assert_eq!(missing, None, "neither in the trace nor in the state");
+        }
+        known.extend(new);
+    }
+    assert!(crash.looks > 800, "{}", crash.looks);
+    let state = &states.lock().states()[0].state;
+    let folded = folded_numbers(&TracePacketDecoder::new(state));
+    assert!(folded.len() > 400, "{} packets were folded", folded.len());
+}
+
+/// Returns chunks, among them some that are overwritten before their writer has filled them.
+fn chunks_of_which_some_are_evicted_unfinished() -> Vec<NewChunk> {
+    const FIRST_NUMBER: u64 = 1_000_000;
+    let mut all = Vec::new();
+    for (index, chunk) in chunks().into_iter().enumerate() {
+        let turn = index as u64 % 60;
+        if turn == 0 || turn == 59 {
+            let id = (index / 60) as u32;
+            let numbers = FIRST_NUMBER + u64::from(id) * 10..;
+            let count = if turn == 0 { 2 } else { 4 };
+            all.push(NewChunk {
+                writer: 4,
+                id,
+                fragments: numbers.take(count).map(|it| fragment(it, 20)).collect(),
+                is_complete: turn == 59,
+            });
+        }
+        all.push(chunk);
+    }
+    all
 }
 
 #[test]

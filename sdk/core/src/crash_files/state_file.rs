@@ -1,0 +1,84 @@
+//! The file with the states of what a ring has overwritten.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::directory::new_file;
+use super::ring_file::RingFile;
+use super::session_folder::SessionFolder;
+use crate::forked_child;
+
+/// The begin of the names of files with states. Index and generation of the ring follow, as in the
+/// name of the ring's own file.
+pub const STATES_PREFIX: &str = "states";
+
+/// A file that begins with states, behind which are the changes since. Removed when this is dropped.
+#[derive(Debug)]
+pub struct StateFile {
+    session: Arc<SessionFolder>,
+    path: PathBuf,
+    file: File,
+}
+
+impl StateFile {
+    /// Creates the file beside that of a ring. The file appears with all of `content`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn create(ring: &RingFile, content: &[u8]) -> io::Result<Self> {
+        let session = ring.session();
+        let path = session
+            .path()
+            .join(format!("{STATES_PREFIX}{}", ring.number()));
+        Ok(Self {
+            file: write_file(session, &path, content)?,
+            session: Arc::clone(session),
+            path,
+        })
+    }
+
+    /// Replaces the content. A recovery finds either the old content or the new one.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written. The old one stays then.
+    pub fn replace(&mut self, content: &[u8]) -> io::Result<()> {
+        self.file = write_file(&self.session, &self.path, content)?;
+        Ok(())
+    }
+
+    /// Appends to the content. A process that is killed meanwhile may leave only a part.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written. It may have a part, and must not be used any more.
+    pub fn append(&mut self, content: &[u8]) -> io::Result<()> {
+        self.file.write_all(content)
+    }
+}
+
+/// Writes a file that appears at `path` when it is complete.
+fn write_file(session: &SessionFolder, path: &PathBuf, content: &[u8]) -> io::Result<File> {
+    let unfinished = session.next_unfinished();
+    let written = new_file(&unfinished).and_then(|mut file| {
+        file.write_all(content)?;
+        fs::rename(&unfinished, path)?;
+        Ok(file)
+    });
+    written.inspect_err(|_| {
+        // If it cannot be removed, it goes with the folder of the session.
+        let _ = fs::remove_file(&unfinished);
+    })
+}
+
+impl Drop for StateFile {
+    fn drop(&mut self) {
+        if !forked_child::is_disabled() {
+            // A file that cannot be removed goes with the folder of the session.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Logs the states that a ring in a crash file keeps, for a recovery.
+//!
+//! The log begins with the states. Before the memory of a chunk is used again, the packets of that chunk
+//! that have changed a state are appended, in one write. When they take more room than the states, the
+//! log is written anew. So the file is at most about twice as long as the states, and each packet costs
+//! as much as it is long, however large the states are.
+//!
+//! Close to the memory limit of a state, a recovered one can have more: a state that was written and
+//! read again takes less memory, so it has room for changes that were refused.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io;
+
+use protozero::{DecodeError, HeapBuffered};
+use tracezero_core::crash_files::{RingFile, StateFile};
+use tracezero_core::ids::{ChunkId, WriterId};
+use tracezero_core::protos::states;
+
+use super::trace_buffer::EvictedChunk;
+
+/// The size up to which changes are appended, however small the states are.
+const CHANGES_MIN_BYTES: u64 = 64 << 10;
+
+/// A state in a log.
+#[derive(Clone, Debug)]
+pub(super) struct LoggedState<'a> {
+    pub(super) data_source: &'a str,
+    pub(super) program: &'a [u8],
+    pub(super) limit_kib: u32,
+    pub(super) state: Cow<'a, [u8]>,
+}
+
+/// What a log knows of a writer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoggedWriter {
+    /// The newest chunk of which packets were overwritten, and the number of its bytes that were.
+    pub(super) chunk_id: ChunkId,
+    pub(super) chunk_bytes: u16,
+    /// The number of packets that were folded, and are not lost.
+    pub(super) folded: u64,
+}
+
+/// A log that is being written.
+#[derive(Debug)]
+pub(super) struct StateLog {
+    file: StateFile,
+    writers: BTreeMap<WriterId, LoggedWriter>,
+    /// The packets of the present chunk that have changed a state, back to back.
+    packets: Vec<u8>,
+    /// The state and the size of each of these packets.
+    changes: Vec<(usize, usize)>,
+    /// The number of packets of the present chunk that were folded, and are not lost.
+    folded: u64,
+    states_bytes: u64,
+    changes_bytes: u64,
+}
+
+impl StateLog {
+    /// Creates a log beside the file of a ring.
+    pub(super) fn create(ring: &RingFile, states: &[LoggedState<'_>]) -> io::Result<Self> {
+        let writers = BTreeMap::new();
+        let begin = encode_begin(states, &writers);
+        Ok(Self {
+            file: StateFile::create(ring, &begin)?,
+            writers,
+            packets: Vec::new(),
+            changes: Vec::new(),
+            folded: 0,
+            states_bytes: begin.len() as u64,
+            changes_bytes: 0,
+        })
+    }
+
+    /// Notes a packet that has changed the state at this position.
+    pub(super) fn note_change(&mut self, state: usize, packet: &[u8]) {
+        self.packets.extend_from_slice(packet);
+        self.changes.push((state, packet.len()));
+    }
+
+    /// Notes that a packet was folded, and does not count as lost.
+    pub(super) fn note_folded(&mut self) {
+        self.folded += 1;
+    }
+
+    /// Writes what was noted of a chunk.
+    pub(super) fn end_chunk<'a>(
+        &mut self,
+        chunk: &EvictedChunk,
+        states: impl FnOnce() -> Vec<LoggedState<'a>>,
+    ) -> io::Result<()> {
+        if self.changes.is_empty() && self.folded == 0 {
+            return Ok(());
+        }
+        let writer = self.writers.entry(chunk.writer_id);
+        let writer = writer.or_insert(LoggedWriter {
+            chunk_id: chunk.chunk_id,
+            chunk_bytes: chunk.payload_bytes,
+            folded: 0,
+        });
+        writer.folded += std::mem::take(&mut self.folded);
+        if chunk.is_newest {
+            writer.chunk_id = chunk.chunk_id;
+            writer.chunk_bytes = chunk.payload_bytes;
+        }
+        let writer = *writer;
+        if self.changes_bytes > self.states_bytes.max(CHANGES_MIN_BYTES) {
+            return self.write_anew(&states());
+        }
+        let record = encode(|record| {
+            let mut rest = &self.packets[..];
+            for &(state, len_bytes) in &self.changes {
+                let (packet, behind) = rest.split_at(len_bytes);
+                rest = behind;
+                record.add_changes(|change| {
+                    change.set_state(state as u32);
+                    change.set_packet(packet);
+                });
+            }
+            add_writer(record, chunk.writer_id, &writer);
+        });
+        self.clear_changes();
+        self.changes_bytes += record.len() as u64;
+        self.file.append(&record)
+    }
+
+    /// Writes all states, which contain the changes so far.
+    pub(super) fn write_anew(&mut self, states: &[LoggedState<'_>]) -> io::Result<()> {
+        let begin = encode_begin(states, &self.writers);
+        self.clear_changes();
+        self.states_bytes = begin.len() as u64;
+        self.changes_bytes = 0;
+        self.file.replace(&begin)
+    }
+
+    fn clear_changes(&mut self) {
+        self.packets.clear();
+        self.changes.clear();
+    }
+}
+
+/// Encodes the states and writers that a log begins with. Each state has a record of its own, because
+/// the size of a record is limited.
+fn encode_begin(states: &[LoggedState<'_>], writers: &BTreeMap<WriterId, LoggedWriter>) -> Vec<u8> {
+    let mut begin = Vec::new();
+    for state in states {
+        begin.append(&mut encode(|record| {
+            record.state(|out| {
+                out.set_data_source(state.data_source);
+                out.set_program(state.program);
+                out.set_limit_kib(state.limit_kib);
+                out.set_state(&state.state);
+            });
+        }));
+    }
+    begin.append(&mut encode(|record| {
+        for (writer_id, writer) in writers {
+            add_writer(record, *writer_id, writer);
+        }
+    }));
+    begin
+}
+
+fn add_writer(record: &mut states::Record<'_>, writer_id: WriterId, writer: &LoggedWriter) {
+    record.add_writers(|out| {
+        out.set_writer_id(writer_id.0.into());
+        out.set_chunk_id(writer.chunk_id.0);
+        out.set_chunk_bytes(writer.chunk_bytes.into());
+        out.set_folded(writer.folded);
+    });
+}
+
+fn encode(write: impl FnOnce(&mut states::Record<'_>)) -> Vec<u8> {
+    let mut buffer = HeapBuffered::<states::StateLog<'_>>::new();
+    buffer.message().add_records(write);
+    buffer.to_vec()
+}
+
+/// A part of a log that is read.
+#[derive(Debug)]
+pub(super) enum LogEntry<'a> {
+    State(LoggedState<'a>),
+    /// A packet that has changed the state at a position.
+    Change {
+        state: usize,
+        packet: &'a [u8],
+    },
+    Writer(WriterId, LoggedWriter),
+}
+
+/// Reads a log. Calls `take` with its parts.
+pub(super) fn read_log(log: &[u8], mut take: impl FnMut(LogEntry<'_>)) -> Result<(), DecodeError> {
+    for record in states::StateLogDecoder::new(log).records() {
+        let record = record?;
+        if let Some(state) = record.state()? {
+            take(LogEntry::State(LoggedState {
+                data_source: state.data_source()?.unwrap_or_default(),
+                program: state.program()?.unwrap_or_default(),
+                limit_kib: state.limit_kib()?.unwrap_or_default(),
+                state: Cow::Borrowed(state.state()?.unwrap_or_default()),
+            }));
+        }
+        for change in record.changes() {
+            let change = change?;
+            take(LogEntry::Change {
+                state: change.state()?.unwrap_or_default() as usize,
+                packet: change.packet()?.unwrap_or_default(),
+            });
+        }
+        for writer in record.writers() {
+            let writer = writer?;
+            let logged = LoggedWriter {
+                chunk_id: ChunkId(writer.chunk_id()?.unwrap_or_default()),
+                chunk_bytes: writer.chunk_bytes()?.unwrap_or_default() as u16,
+                folded: writer.folded()?.unwrap_or_default(),
+            };
+            let writer_id = writer.writer_id()?.unwrap_or_default() as u16;
+            take(LogEntry::Writer(WriterId(writer_id), logged));
+        }
+    }
+    Ok(())
+}
