@@ -1,8 +1,5 @@
 //! Fuzzes the machine of ProtoVM: any program, any initial state, any patches. It returns, stays
 //! within its memory limit, and its state can be parsed again and has the same content then.
-//!
-//! To run it for hours, set `ASAN_OPTIONS=malloc_context_size=1`. The sanitizer keeps the stack trace
-//! of each place that allocates, and decoding nested inputs allocates in many.
 #![no_main]
 
 use arbitrary::Arbitrary;

@@ -1,6 +1,5 @@
 //! Keeps states of packets that a ring overwrites. Each VM folds the packets of one data source.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::io;
@@ -12,7 +11,7 @@ use tracezero_core::ids::ProducerId;
 use tracezero_protovm::{ApplyError, Program, ProgramError, StateTooLong, Vm};
 
 use super::packet_framer::Writer;
-use super::state_log::{LoggedState, StateLog};
+use super::state_log::{LoggedState, LoggedVm, StateLog};
 use super::trace_buffer::{EvictedChunk, OverwriteObserver, Overwritten, Packet, TraceBuffer};
 
 /// The maximum number of programs that producers may have for one data source in a buffer.
@@ -170,7 +169,7 @@ impl FoldedStates {
             data_source,
             program,
             limit_kib,
-            state: Cow::Borrowed(&[]),
+            state: Vec::new(),
         };
         let Err(reason) = self.try_add(producer, &state) else {
             return true;
@@ -287,10 +286,10 @@ impl FoldedStates {
 
     /// Writes all states into the log beside the file of a ring, which is created if there is none.
     pub(super) fn log(&mut self, ring: &RingFile) {
-        let states: Vec<_> = self.vms.iter().map(StateVm::logged).collect();
+        let vms: Vec<_> = self.vms.iter().map(StateVm::logged).collect();
         let written = match &mut self.log {
-            Some(log) => log.write_anew(&states),
-            None => StateLog::create(ring, &states).map(|log| self.log = Some(log)),
+            Some(log) => log.write_anew(&vms),
+            None => StateLog::create(ring, &vms).map(|log| self.log = Some(log)),
         };
         if let Err(error) = written {
             self.stop_logging(&error);
@@ -304,9 +303,9 @@ impl FoldedStates {
 
     /// Writes what was folded of a chunk into the log.
     fn log_chunk(&mut self, chunk: &EvictedChunk) {
-        let states = || self.vms.iter().map(StateVm::logged).collect();
+        let vms = || self.vms.iter().map(StateVm::logged).collect();
         if let Some(log) = &mut self.log
-            && let Err(error) = log.end_chunk(chunk, states)
+            && let Err(error) = log.end_chunk(chunk, vms)
         {
             self.stop_logging(&error);
         }
@@ -375,12 +374,11 @@ impl FoldedStates {
 }
 
 impl StateVm {
-    fn logged(&self) -> LoggedState<'_> {
-        LoggedState {
+    fn logged(&self) -> LoggedVm<'_> {
+        LoggedVm {
             data_source: &self.data_source,
-            program: self.vm.program_bytes(),
             limit_kib: self.limit_kib,
-            state: Cow::Owned(self.vm.state()),
+            vm: &self.vm,
         }
     }
 

@@ -8,27 +8,33 @@
 //! Close to the memory limit of a state, a recovered one can have more: a state that was written and
 //! read again takes less memory, so it has room for changes that were refused.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 
 use protozero::{DecodeError, HeapBuffered};
 use tracezero_core::crash_files::{RingFile, StateFile};
 use tracezero_core::ids::{ChunkId, WriterId};
 use tracezero_core::protos::states;
+use tracezero_protovm::Vm;
 
 use super::trace_buffer::EvictedChunk;
 
 /// The size up to which changes are appended, however small the states are.
 const CHANGES_MIN_BYTES: u64 = 64 << 10;
 
-/// A state in a log.
-#[derive(Clone, Debug)]
-pub(super) struct LoggedState<'a> {
+/// The size of the parts in which a state is written.
+const PART_BYTES: usize = 64 << 10;
+
+/// The maximum size of the memory that stays allocated for the next state.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// A state that is to be logged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoggedVm<'a> {
     pub(super) data_source: &'a str,
-    pub(super) program: &'a [u8],
     pub(super) limit_kib: u32,
-    pub(super) state: Cow<'a, [u8]>,
+    pub(super) vm: &'a Vm,
 }
 
 /// What a log knows of a writer.
@@ -52,23 +58,32 @@ pub(super) struct StateLog {
     changes: Vec<(usize, usize)>,
     /// The number of packets of the present chunk that were folded, and are not lost.
     folded: u64,
+    /// The size of the records of states.
     states_bytes: u64,
+    /// The size of the records of changes.
     changes_bytes: u64,
+    /// The memory for a state while it is written.
+    state: Vec<u8>,
 }
 
 impl StateLog {
     /// Creates a log beside the file of a ring.
-    pub(super) fn create(ring: &RingFile, states: &[LoggedState<'_>]) -> io::Result<Self> {
-        let writers = BTreeMap::new();
-        let begin = encode_begin(states, &writers);
+    pub(super) fn create(ring: &RingFile, vms: &[LoggedVm<'_>]) -> io::Result<Self> {
+        let (writers, mut state) = (BTreeMap::new(), Vec::new());
+        let mut states_bytes = 0;
+        let file = StateFile::create(ring, |file| {
+            states_bytes = write_begin(vms, &writers, &mut state, file)?;
+            Ok(())
+        })?;
         Ok(Self {
-            file: StateFile::create(ring, &begin)?,
+            file,
             writers,
             packets: Vec::new(),
             changes: Vec::new(),
             folded: 0,
-            states_bytes: begin.len() as u64,
+            states_bytes,
             changes_bytes: 0,
+            state,
         })
     }
 
@@ -87,7 +102,7 @@ impl StateLog {
     pub(super) fn end_chunk<'a>(
         &mut self,
         chunk: &EvictedChunk,
-        states: impl FnOnce() -> Vec<LoggedState<'a>>,
+        vms: impl FnOnce() -> Vec<LoggedVm<'a>>,
     ) -> io::Result<()> {
         if self.changes.is_empty() && self.folded == 0 {
             return Ok(());
@@ -105,7 +120,7 @@ impl StateLog {
         }
         let writer = *writer;
         if self.changes_bytes > self.states_bytes.max(CHANGES_MIN_BYTES) {
-            return self.write_anew(&states());
+            return self.write_anew(&vms());
         }
         let record = encode(|record| {
             let mut rest = &self.packets[..];
@@ -125,12 +140,15 @@ impl StateLog {
     }
 
     /// Writes all states, which contain the changes so far.
-    pub(super) fn write_anew(&mut self, states: &[LoggedState<'_>]) -> io::Result<()> {
-        let begin = encode_begin(states, &self.writers);
+    pub(super) fn write_anew(&mut self, vms: &[LoggedVm<'_>]) -> io::Result<()> {
         self.clear_changes();
-        self.states_bytes = begin.len() as u64;
         self.changes_bytes = 0;
-        self.file.replace(&begin)
+        let (writers, state) = (&self.writers, &mut self.state);
+        let states_bytes = &mut self.states_bytes;
+        self.file.replace(|file| {
+            *states_bytes = write_begin(vms, writers, state, file)?;
+            Ok(())
+        })
     }
 
     fn clear_changes(&mut self) {
@@ -139,26 +157,47 @@ impl StateLog {
     }
 }
 
-/// Encodes the states and writers that a log begins with. Each state has a record of its own, because
-/// the size of a record is limited.
-fn encode_begin(states: &[LoggedState<'_>], writers: &BTreeMap<WriterId, LoggedWriter>) -> Vec<u8> {
-    let mut begin = Vec::new();
-    for state in states {
-        begin.append(&mut encode(|record| {
+/// Writes the states and writers that a log begins with. Returns the size of these records.
+fn write_begin(
+    vms: &[LoggedVm<'_>],
+    writers: &BTreeMap<WriterId, LoggedWriter>,
+    state: &mut Vec<u8>,
+    file: &mut File,
+) -> io::Result<u64> {
+    let mut size_bytes = 0;
+    let mut write = |record: Vec<u8>| {
+        size_bytes += record.len() as u64;
+        file.write_all(&record)
+    };
+    for LoggedVm {
+        data_source,
+        limit_kib,
+        vm,
+    } in vms
+    {
+        write(encode(|record| {
             record.state(|out| {
-                out.set_data_source(state.data_source);
-                out.set_program(state.program);
-                out.set_limit_kib(state.limit_kib);
-                out.set_state(&state.state);
+                out.set_data_source(data_source);
+                out.set_program(vm.program_bytes());
+                out.set_limit_kib(*limit_kib);
             });
-        }));
+        }))?;
+        state.clear();
+        vm.append_state(state);
+        for part in state.chunks(PART_BYTES) {
+            write(encode(|record| {
+                record.set_state_part(part);
+            }))?;
+        }
+        state.clear();
+        state.shrink_to(KEPT_BYTES_MAX);
     }
-    begin.append(&mut encode(|record| {
+    write(encode(|record| {
         for (writer_id, writer) in writers {
             add_writer(record, *writer_id, writer);
         }
-    }));
-    begin
+    }))?;
+    Ok(size_bytes)
 }
 
 fn add_writer(record: &mut states::Record<'_>, writer_id: WriterId, writer: &LoggedWriter) {
@@ -176,6 +215,15 @@ fn encode(write: impl FnOnce(&mut states::Record<'_>)) -> Vec<u8> {
     buffer.to_vec()
 }
 
+/// A state that was read from a log.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LoggedState<'a> {
+    pub(super) data_source: &'a str,
+    pub(super) program: &'a [u8],
+    pub(super) limit_kib: u32,
+    pub(super) state: Vec<u8>,
+}
+
 /// A part of a log that is read.
 #[derive(Debug)]
 pub(super) enum LogEntry<'a> {
@@ -190,15 +238,25 @@ pub(super) enum LogEntry<'a> {
 
 /// Reads a log. Calls `take` with its parts.
 pub(super) fn read_log(log: &[u8], mut take: impl FnMut(LogEntry<'_>)) -> Result<(), DecodeError> {
+    let mut state: Option<LoggedState<'_>> = None;
     for record in states::StateLogDecoder::new(log).records() {
         let record = record?;
-        if let Some(state) = record.state()? {
-            take(LogEntry::State(LoggedState {
-                data_source: state.data_source()?.unwrap_or_default(),
-                program: state.program()?.unwrap_or_default(),
-                limit_kib: state.limit_kib()?.unwrap_or_default(),
-                state: Cow::Borrowed(state.state()?.unwrap_or_default()),
-            }));
+        if let Some(part) = record.state_part()? {
+            if let Some(state) = &mut state {
+                state.state.extend_from_slice(part);
+            }
+            continue;
+        }
+        if let Some(state) = state.take() {
+            take(LogEntry::State(state));
+        }
+        if let Some(begin) = record.state()? {
+            state = Some(LoggedState {
+                data_source: begin.data_source()?.unwrap_or_default(),
+                program: begin.program()?.unwrap_or_default(),
+                limit_kib: begin.limit_kib()?.unwrap_or_default(),
+                state: Vec::new(),
+            });
         }
         for change in record.changes() {
             let change = change?;

@@ -1,6 +1,7 @@
 //! The crash files of a small process.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -121,7 +122,7 @@ pub fn leave_crash_files(directory: &Path) -> PathBuf {
         offset_bytes: offset as u32,
         size_bytes: 0,
     });
-    let states = StateFile::create(&ring, &state_log()).unwrap();
+    let states = StateFile::create(&ring, |file| file.write_all(&state_log())).unwrap();
     let copy = directory.join("copy.tz");
     fs::create_dir_all(copy.join("s0")).unwrap();
     for file in FILES {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::new_file;
@@ -23,30 +23,34 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// Creates the file beside that of a ring. The file appears with all of `content`.
+    /// Creates the file beside that of a ring. The file appears with all that `write` writes.
     ///
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn create(ring: &RingFile, content: &[u8]) -> io::Result<Self> {
+    pub fn create(
+        ring: &RingFile,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<Self> {
         let session = ring.session();
         let path = session
             .path()
             .join(format!("{STATES_PREFIX}{}", ring.number()));
         Ok(Self {
-            file: write_file(session, &path, content)?,
+            file: write_file(session, &path, write)?,
             session: Arc::clone(session),
             path,
         })
     }
 
-    /// Replaces the content. A recovery finds either the old content or the new one.
+    /// Replaces the content by what `write` writes. A recovery finds either the old content or all of the
+    /// new one.
     ///
     /// # Errors
     ///
     /// If the file cannot be written. The old one stays then.
-    pub fn replace(&mut self, content: &[u8]) -> io::Result<()> {
-        self.file = write_file(&self.session, &self.path, content)?;
+    pub fn replace(&mut self, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+        self.file = write_file(&self.session, &self.path, write)?;
         Ok(())
     }
 
@@ -61,10 +65,14 @@ impl StateFile {
 }
 
 /// Writes a file that appears at `path` when it is complete.
-fn write_file(session: &SessionFolder, path: &PathBuf, content: &[u8]) -> io::Result<File> {
+fn write_file(
+    session: &SessionFolder,
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<File> {
     let unfinished = session.next_unfinished();
     let written = new_file(&unfinished).and_then(|mut file| {
-        file.write_all(content)?;
+        write(&mut file)?;
         fs::rename(&unfinished, path)?;
         Ok(file)
     });

@@ -85,8 +85,9 @@ impl<'a> StateLogDecoder<'a> {
 }
 /// Writer of `tracezero.states.Record`.
 ///
-/// The first records have a state each, and the next one all writers. Each later record was written before the memory of
-/// a chunk was used again. It has the chunk's writer.
+/// The first records have the states: each begins with a record that names it, and its content follows in parts. The next
+/// record has all writers. Each later record was written before the memory of a chunk was used again, and has the chunk's
+/// writer.
 #[derive(Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct Record<'w> {
@@ -96,12 +97,14 @@ pub struct Record<'w> {
 impl<'w> Record<'w> {
     /// Number of field `state`.
     pub const STATE_FIELD_NUMBER: u32 = 1;
+    /// Number of field `state_part`.
+    pub const STATE_PART_FIELD_NUMBER: u32 = 2;
     /// Number of field `changes`.
     ///
     /// The packets that have changed a state since the last record, in the order in which they were folded.
-    pub const CHANGES_FIELD_NUMBER: u32 = 2;
+    pub const CHANGES_FIELD_NUMBER: u32 = 3;
     /// Number of field `writers`.
-    pub const WRITERS_FIELD_NUMBER: u32 = 3;
+    pub const WRITERS_FIELD_NUMBER: u32 = 4;
     /// Appends field `state` (1, `tracezero.states.State`).
     #[inline]
     pub fn state<R>(
@@ -119,7 +122,13 @@ impl<'w> Record<'w> {
             '_,
         > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
     }
-    /// Appends one element of field `changes` (2, repeated `tracezero.states.Change`).
+    /// Appends field `state_part` (2, bytes).
+    #[inline]
+    pub fn set_state_part(&mut self, value: &[u8]) -> &mut Self {
+        self.message.append_bytes::<2>(value);
+        self
+    }
+    /// Appends one element of field `changes` (3, repeated `tracezero.states.Change`).
     ///
     /// The packets that have changed a state since the last record, in the order in which they were folded.
     #[inline]
@@ -129,7 +138,7 @@ impl<'w> Record<'w> {
     ) -> R {
         write(&mut self.begin_changes())
     }
-    /// Begins one element of field `changes` (2, repeated `tracezero.states.Change`).
+    /// Begins one element of field `changes` (3, repeated `tracezero.states.Change`).
     ///
     /// The packets that have changed a state since the last record, in the order in which they were folded.
     ///
@@ -138,9 +147,9 @@ impl<'w> Record<'w> {
     pub fn begin_changes(&mut self) -> Change<'_> {
         <Change<
             '_,
-        > as ::protozero::Writer>::from_message(self.message.begin_nested::<2>())
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<3>())
     }
-    /// Appends one element of field `writers` (3, repeated `tracezero.states.Writer`).
+    /// Appends one element of field `writers` (4, repeated `tracezero.states.Writer`).
     #[inline]
     pub fn add_writers<R>(
         &mut self,
@@ -148,14 +157,14 @@ impl<'w> Record<'w> {
     ) -> R {
         write(&mut self.begin_writers())
     }
-    /// Begins one element of field `writers` (3, repeated `tracezero.states.Writer`).
+    /// Begins one element of field `writers` (4, repeated `tracezero.states.Writer`).
     ///
     /// The message ends when the returned writer is dropped.
     #[inline]
     pub fn begin_writers(&mut self) -> Writer<'_> {
         <Writer<
             '_,
-        > as ::protozero::Writer>::from_message(self.message.begin_nested::<3>())
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<4>())
     }
     /// Returns the untyped message, for unknown fields.
     #[inline]
@@ -173,12 +182,13 @@ impl ::protozero::Writer for Record<'_> {
 }
 /// Decoder of `tracezero.states.Record`.
 ///
-/// The first records have a state each, and the next one all writers. Each later record was written before the memory of
-/// a chunk was used again. It has the chunk's writer.
+/// The first records have the states: each begins with a record that names it, and its content follows in parts. The next
+/// record has all writers. Each later record was written before the memory of a chunk was used again, and has the chunk's
+/// writer.
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct RecordDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 3>,
+    message: ::protozero::IndexedMessage<'a, 4>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> RecordDecoder<'a> {
@@ -190,10 +200,11 @@ impl<'a> RecordDecoder<'a> {
             1 => 0,
             2 => 1,
             3 => 2,
-            _ => 3,
+            4 => 3,
+            _ => 4,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 1, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
         }
     }
     /// Returns the last value of field `state` (1, `tracezero.states.State`).
@@ -212,7 +223,21 @@ impl<'a> RecordDecoder<'a> {
             .last::<::protozero::types::Bytes>(0)
             .map(|value| value.map(StateDecoder::new))
     }
-    /// Returns the elements of field `changes` (2, repeated `tracezero.states.Change`). An error ends the iterator.
+    /// Returns the last value of field `state_part` (2, bytes).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn state_part(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a [u8]>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Bytes>(1)
+    }
+    /// Returns the elements of field `changes` (3, repeated `tracezero.states.Change`). An error ends the iterator.
     ///
     /// The packets that have changed a state since the last record, in the order in which they were folded.
     #[inline]
@@ -222,10 +247,10 @@ impl<'a> RecordDecoder<'a> {
         Item = ::core::result::Result<ChangeDecoder<'a>, ::protozero::DecodeError>,
     > + use<'a> {
         self.message
-            .repeated::<::protozero::types::Bytes>(1, 2)
+            .repeated::<::protozero::types::Bytes>(2, 3)
             .map(|value| value.map(ChangeDecoder::new))
     }
-    /// Returns the elements of field `writers` (3, repeated `tracezero.states.Writer`). An error ends the iterator.
+    /// Returns the elements of field `writers` (4, repeated `tracezero.states.Writer`). An error ends the iterator.
     #[inline]
     pub fn writers(
         &self,
@@ -233,7 +258,7 @@ impl<'a> RecordDecoder<'a> {
         Item = ::core::result::Result<WriterDecoder<'a>, ::protozero::DecodeError>,
     > + use<'a> {
         self.message
-            .repeated::<::protozero::types::Bytes>(2, 3)
+            .repeated::<::protozero::types::Bytes>(3, 4)
             .map(|value| value.map(WriterDecoder::new))
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
@@ -267,8 +292,6 @@ impl<'w> State<'w> {
     ///
     /// The maximum size of the state.
     pub const LIMIT_KIB_FIELD_NUMBER: u32 = 3;
-    /// Number of field `state`.
-    pub const STATE_FIELD_NUMBER: u32 = 4;
     /// Appends field `data_source` (1, string).
     #[inline]
     pub fn set_data_source(&mut self, value: &str) -> &mut Self {
@@ -291,12 +314,6 @@ impl<'w> State<'w> {
         self.message.append_uint32::<3>(value);
         self
     }
-    /// Appends field `state` (4, bytes).
-    #[inline]
-    pub fn set_state(&mut self, value: &[u8]) -> &mut Self {
-        self.message.append_bytes::<4>(value);
-        self
-    }
     /// Returns the untyped message, for unknown fields.
     #[inline]
     pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
@@ -315,7 +332,7 @@ impl ::protozero::Writer for State<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct StateDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 4>,
+    message: ::protozero::IndexedMessage<'a, 3>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> StateDecoder<'a> {
@@ -327,11 +344,10 @@ impl<'a> StateDecoder<'a> {
             1 => 0,
             2 => 1,
             3 => 2,
-            4 => 3,
-            _ => 4,
+            _ => 3,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 4, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 3, slot_of),
         }
     }
     /// Returns the last value of field `data_source` (1, string).
@@ -376,20 +392,6 @@ impl<'a> StateDecoder<'a> {
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
         self.message.last::<::protozero::types::Uint32>(2)
-    }
-    /// Returns the last value of field `state` (4, bytes).
-    ///
-    /// # Errors
-    ///
-    /// If decoding fails.
-    #[inline]
-    pub fn state(
-        &self,
-    ) -> ::core::result::Result<
-        ::core::option::Option<&'a [u8]>,
-        ::protozero::DecodeError,
-    > {
-        self.message.last::<::protozero::types::Bytes>(3)
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]
