@@ -1,6 +1,7 @@
 //! The machine, for the service of a daemon: limits that producers reach go to the log.
 
-use tracezero_service::{ClockReading, Environment, LimitReached, Machine};
+use tracezero_core::ids::SessionId;
+use tracezero_service::{ClockReading, Environment, LimitReached, Machine, StateStats};
 
 use crate::log::{Log, Subject};
 
@@ -44,5 +45,11 @@ impl Environment for LogEnvironment {
 
     fn limit_reached(&self, reached: &LimitReached) {
         self.log.line(Subject::Producer, format_args!("{reached}"));
+    }
+
+    fn state_incomplete(&self, session: SessionId, state: &StateStats) {
+        let session = session.value();
+        self.log
+            .line(Subject::Session, format_args!("session {session}: {state}"));
     }
 }

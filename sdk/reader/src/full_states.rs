@@ -112,6 +112,24 @@ impl FullStates {
     ///
     /// If the packet is malformed. What was read of it before the error stays.
     pub fn apply(&mut self, packet: &[u8]) -> Result<Option<&[u8]>, DecodeError> {
+        let Some(index) = self.update(packet)? else {
+            return Ok(None);
+        };
+        self.packet.clear();
+        self.states[index].vm.append_state(&mut self.packet);
+        // Writing eight bytes of a state takes as long as a unit of work.
+        self.left_work = self.left_work.saturating_sub(self.packet.len() as u64 / 8);
+        append_trusted(packet, &mut self.packet)?;
+        Ok(Some(&self.packet))
+    }
+
+    /// Takes the next packet of the trace, as [`apply`](Self::apply) does, but writes no packet. If it is
+    /// a change, returns the position of its state in [`states`](Self::states).
+    ///
+    /// # Errors
+    ///
+    /// As [`apply`](Self::apply).
+    pub fn update(&mut self, packet: &[u8]) -> Result<Option<usize>, DecodeError> {
         let mut sequence_id = 0;
         for field in Decoder::new(packet).fields() {
             let field = field?;
@@ -145,12 +163,7 @@ impl FullStates {
             let applied = vm.apply(packet);
             self.left_work = self.left_work.saturating_sub(vm.work() - before);
             if applied.is_ok() {
-                self.packet.clear();
-                vm.append_state(&mut self.packet);
-                // Writing eight bytes of a state takes as long as a unit of work.
-                self.left_work = self.left_work.saturating_sub(self.packet.len() as u64 / 8);
-                append_trusted(packet, &mut self.packet)?;
-                return Ok(Some(&self.packet));
+                return Ok(Some(index));
             }
         }
         Ok(None)

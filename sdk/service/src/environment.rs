@@ -6,8 +6,10 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use super::folded_state::StateStats;
 use super::limit_log::LimitReached;
 use tracezero_core::clock;
+use tracezero_core::ids::SessionId;
 
 /// A reading of one clock: the id of the clock in a trace, and nanoseconds.
 pub type ClockReading = (u32, u64);
@@ -33,6 +35,12 @@ pub trait Environment: Send + Sync {
     /// It calls this once a minute for each limit of a producer, and when the producer disconnects.
     fn limit_reached(&self, reached: &LimitReached) {
         let _ = reached;
+    }
+
+    /// Notes in a log that a state lacks packets that a ring has overwritten. The service holds no lock
+    /// during the call. It calls this when the session ends.
+    fn state_incomplete(&self, session: SessionId, state: &StateStats) {
+        let _ = (session, state);
     }
 
     /// Returns true if the longest commit matters more than the average. Trace buffers then take

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tracezero_core::crash_files::RingFile;
 use tracezero_core::ids::ProducerId;
+use tracezero_core::protos::sequences;
 use tracezero_protovm::{ApplyError, Program, ProgramError, StateTooLong, Vm};
 
 use super::packet_framer::Writer;
@@ -100,7 +101,8 @@ pub(super) struct FoldedState {
     pub(super) producers: Vec<ProducerId>,
 }
 
-/// The statistics of the state that a ring keeps of a data source.
+/// The statistics of the state that a ring keeps of a data source. `Display` formats what it lacks, as
+/// one line for a log, whatever the name of the data source is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StateStats {
@@ -117,6 +119,40 @@ pub struct StateStats {
     pub packets_failed: u64,
     /// The first fault, or the reason why there is no state at all.
     pub error: Option<Arc<str>>,
+}
+
+impl fmt::Display for StateStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            data_source,
+            packets_failed,
+            error,
+            ..
+        } = self;
+        write!(
+            f,
+            "the state of the data source {data_source:?} lacks {packets_failed} overwritten packets"
+        )?;
+        match error {
+            // It may quote names of the program.
+            Some(error) => write!(f, ": {}", error.escape_debug()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl StateStats {
+    #[cold]
+    pub(super) fn write(&self, out: &mut sequences::StateAccount<'_>) {
+        out.set_data_source(&self.data_source);
+        out.set_buffer(self.buffer as u32);
+        out.set_state_bytes(self.state_bytes as u64);
+        out.set_folded(self.packets_folded);
+        out.set_failed(self.packets_failed);
+        if let Some(error) = &self.error {
+            out.set_error(error);
+        }
+    }
 }
 
 /// The reason why a data source has no VM.

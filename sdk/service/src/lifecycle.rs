@@ -193,6 +193,19 @@ impl Control {
         for producer in self.producers.values() {
             producer.link.revoke(&session.buffers);
         }
+        let mut states = Vec::new();
+        for (index, buffer) in session.buffers.iter().enumerate() {
+            buffer.add_state_stats(index, &mut states);
+        }
+        states.retain(|state| state.packets_failed > 0);
+        if !states.is_empty() {
+            let environment = Arc::clone(&self.environment);
+            self.calls.note(Box::new(move || {
+                for state in &states {
+                    environment.state_incomplete(id, state);
+                }
+            }));
+        }
         Some(session)
     }
 }

@@ -214,6 +214,9 @@ impl ServicePackets<'_, '_> {
                 for account in &stats.sequences {
                     out.add_sequences(|out| account.write(out));
                 }
+                for state in &stats.states {
+                    out.add_states(|out| state.write(out));
+                }
             });
         });
     }

@@ -25,6 +25,9 @@ const LOST: [(u32, &str); 9] = [
     (17, "not written"),
 ];
 
+/// The field of an account that counts packets that are part of a state.
+const FOLDED: u32 = 19;
+
 /// The maximum number of sequences whose losses are listed. The losses of further sequences are
 /// counted together.
 const MAX_SEQUENCES: usize = 100_000;
@@ -57,6 +60,9 @@ pub(crate) struct SequenceLosses {
     /// one.
     pub(crate) packets: Vec<(&'static str, u64)>,
     pub(crate) thread_name: String,
+    /// True if packets are missing that were not lost, because they are part of a state, and no other
+    /// ones. The packet behind them reports a gap.
+    is_only_folded: bool,
 }
 
 /// The losses of a buffer, from the trace's statistics.
@@ -96,13 +102,14 @@ impl Losses {
     /// Returns the sequences that lost anything.
     pub(crate) fn lossy(&self) -> impl Iterator<Item = (&u32, &SequenceLosses)> {
         let sequences = self.sequences.iter();
-        sequences.filter(|(_, sequence)| sequence.gaps > 0 || !sequence.packets.is_empty())
+        sequences.filter(|(_, sequence)| sequence.has_lost())
     }
 
     /// Replaces the accounts of sequences. Later accounts include the counts of earlier ones.
     pub(crate) fn set_accounts(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         for sequence in &mut self.sequences.values_mut() {
             sequence.packets.clear();
+            sequence.is_only_folded = false;
         }
         self.further_packets = 0;
         let accounts = SequenceAccountsDecoder::new(payload).sequences();
@@ -115,10 +122,14 @@ impl Losses {
                 let count = encoded.last::<types::Uint64>(number)?.unwrap_or_default();
                 packets.extend((count > 0).then_some((fate, count)));
             }
+            let id = account.sequence_id()?.unwrap_or_default();
             if packets.is_empty() {
+                let folded = encoded.last::<types::Uint64>(FOLDED)?.unwrap_or_default();
+                if let Some(sequence) = self.sequences.get_mut(&id) {
+                    sequence.is_only_folded = folded > 0;
+                }
                 continue;
             }
-            let id = account.sequence_id()?.unwrap_or_default();
             let Some(sequence) = self.sequence(id) else {
                 self.further_packets = self.further_packets.saturating_add(sum(&packets));
                 continue;
@@ -151,12 +162,16 @@ impl Losses {
     }
 
     pub(crate) fn gaps(&self) -> u64 {
-        let gaps = self.sequences.values().map(|sequence| sequence.gaps);
+        let gaps = self.lossy().map(|(_, sequence)| sequence.gaps);
         self.further_gaps + gaps.sum::<u64>()
     }
 }
 
 impl SequenceLosses {
+    fn has_lost(&self) -> bool {
+        !self.packets.is_empty() || self.gaps > 0 && !self.is_only_folded
+    }
+
     pub(crate) fn packets_lost(&self) -> u64 {
         sum(&self.packets)
     }

@@ -22,6 +22,7 @@ mod recover; // makes traces of crash files
 mod schema; // names of messages and fields
 mod shell; // completions and manual pages
 mod snapshot; // writes what a session has so far
+mod states; // states of overwritten packets
 mod status; // prints what the daemon has
 mod stop; // ends a detached session
 mod summary; // prints tables of a trace

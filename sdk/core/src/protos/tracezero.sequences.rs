@@ -761,6 +761,10 @@ pub struct SequenceAccounts<'w> {
 impl<'w> SequenceAccounts<'w> {
     /// Number of field `sequences`.
     pub const SEQUENCES_FIELD_NUMBER: u32 = 1;
+    /// Number of field `states`.
+    ///
+    /// The states that rings keep of overwritten packets.
+    pub const STATES_FIELD_NUMBER: u32 = 2;
     /// Appends one element of field `sequences` (1, repeated `tracezero.sequences.SequenceAccount`).
     #[inline]
     pub fn add_sequences<R>(
@@ -777,6 +781,27 @@ impl<'w> SequenceAccounts<'w> {
         <SequenceAccount<
             '_,
         > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
+    }
+    /// Appends one element of field `states` (2, repeated `tracezero.sequences.StateAccount`).
+    ///
+    /// The states that rings keep of overwritten packets.
+    #[inline]
+    pub fn add_states<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut StateAccount<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_states())
+    }
+    /// Begins one element of field `states` (2, repeated `tracezero.sequences.StateAccount`).
+    ///
+    /// The states that rings keep of overwritten packets.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_states(&mut self) -> StateAccount<'_> {
+        <StateAccount<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<2>())
     }
     /// Returns the untyped message, for unknown fields.
     #[inline]
@@ -822,6 +847,19 @@ impl<'a> SequenceAccountsDecoder<'a> {
             .repeated::<::protozero::types::Bytes>(1)
             .map(|value| value.map(SequenceAccountDecoder::new))
     }
+    /// Returns the elements of field `states` (2, repeated `tracezero.sequences.StateAccount`). An error ends the iterator.
+    ///
+    /// The states that rings keep of overwritten packets.
+    #[inline]
+    pub fn states(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<StateAccountDecoder<'a>, ::protozero::DecodeError>,
+    > + use<'a> {
+        self.decoder
+            .repeated::<::protozero::types::Bytes>(2)
+            .map(|value| value.map(StateAccountDecoder::new))
+    }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]
     #[must_use]
@@ -833,6 +871,216 @@ impl<'a> SequenceAccountsDecoder<'a> {
     #[must_use]
     pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
         &self.decoder
+    }
+}
+/// Writer of `tracezero.sequences.StateAccount`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct StateAccount<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> StateAccount<'w> {
+    /// Number of field `data_source`.
+    pub const DATA_SOURCE_FIELD_NUMBER: u32 = 1;
+    /// Number of field `buffer`.
+    ///
+    /// Index of the buffer.
+    pub const BUFFER_FIELD_NUMBER: u32 = 2;
+    /// Number of field `state_bytes`.
+    ///
+    /// The size of the state in memory.
+    pub const STATE_BYTES_FIELD_NUMBER: u32 = 3;
+    /// Number of field `folded`.
+    ///
+    /// Packets that are part of the state.
+    pub const FOLDED_FIELD_NUMBER: u32 = 4;
+    /// Number of field `failed`.
+    ///
+    /// Packets that were not folded, or not completely.
+    pub const FAILED_FIELD_NUMBER: u32 = 5;
+    /// Number of field `error`.
+    ///
+    /// The first reason for that, or why there is no state.
+    pub const ERROR_FIELD_NUMBER: u32 = 6;
+    /// Appends field `data_source` (1, string).
+    #[inline]
+    pub fn set_data_source(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<1>(value);
+        self
+    }
+    /// Appends field `buffer` (2, uint32).
+    ///
+    /// Index of the buffer.
+    #[inline]
+    pub fn set_buffer(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<2>(value);
+        self
+    }
+    /// Appends field `state_bytes` (3, uint64).
+    ///
+    /// The size of the state in memory.
+    #[inline]
+    pub fn set_state_bytes(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<3>(value);
+        self
+    }
+    /// Appends field `folded` (4, uint64).
+    ///
+    /// Packets that are part of the state.
+    #[inline]
+    pub fn set_folded(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<4>(value);
+        self
+    }
+    /// Appends field `failed` (5, uint64).
+    ///
+    /// Packets that were not folded, or not completely.
+    #[inline]
+    pub fn set_failed(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<5>(value);
+        self
+    }
+    /// Appends field `error` (6, string).
+    ///
+    /// The first reason for that, or why there is no state.
+    #[inline]
+    pub fn set_error(&mut self, value: &str) -> &mut Self {
+        self.message.append_string::<6>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for StateAccount<'_> {
+    type At<'w> = StateAccount<'w>;
+    const NAME: &'static str = "tracezero.sequences.StateAccount";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> StateAccount<'_> {
+        StateAccount { message }
+    }
+}
+/// Decoder of `tracezero.sequences.StateAccount`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct StateAccountDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 6>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> StateAccountDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            3 => 2,
+            4 => 3,
+            5 => 4,
+            6 => 5,
+            _ => 6,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 6, slot_of),
+        }
+    }
+    /// Returns the last value of field `data_source` (1, string).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn data_source(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(0)
+    }
+    /// Returns the last value of field `buffer` (2, uint32).
+    ///
+    /// Index of the buffer.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn buffer(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(1)
+    }
+    /// Returns the last value of field `state_bytes` (3, uint64).
+    ///
+    /// The size of the state in memory.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn state_bytes(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(2)
+    }
+    /// Returns the last value of field `folded` (4, uint64).
+    ///
+    /// Packets that are part of the state.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn folded(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(3)
+    }
+    /// Returns the last value of field `failed` (5, uint64).
+    ///
+    /// Packets that were not folded, or not completely.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn failed(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(4)
+    }
+    /// Returns the last value of field `error` (6, string).
+    ///
+    /// The first reason for that, or why there is no state.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn error(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<&'a str>,
+        ::protozero::DecodeError,
+    > {
+        self.message.last::<::protozero::types::Str>(5)
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
     }
 }
 /// Writer of `tracezero.sequences.SequenceAccount`.

@@ -365,8 +365,17 @@ fn a_full_state_keeps_what_it_has() {
     let [stats] = session.stats().states.try_into().unwrap();
     assert_eq!((folded, lost), (0, 2));
     assert_eq!((stats.packets_folded, stats.packets_failed), (0, 2));
-    let error = stats.error.unwrap();
+    let error = stats.error.clone().unwrap();
     assert!(error.contains("limit"), "{error}");
+    // The log has it when the session ends.
+    let line = stats.to_string();
+    assert!(
+        line.contains("\"ds\" lacks 2 overwritten packets"),
+        "{line}"
+    );
+    assert_eq!(world.log(), [] as [&str; 0]);
+    drop(session);
+    assert_eq!(world.log(), [line]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::trace_buffer::ClientIdentity;
 use crate::{
     CloneRequest, CloneSource, ConnectRequest, Environment, FlushOutcome, LimitReached, Limits,
     ProducerEndpoint, ReceivedTrigger, Recording, Service, SessionError, SessionOwner,
-    SessionRequest, State, TraceOutput, TraceStats,
+    SessionRequest, State, StateStats, TraceOutput, TraceStats,
 };
 use tracezero::TraceConfig;
 use tracezero_config::{ConfigError, LocalChoices};
@@ -108,6 +108,10 @@ impl Environment for TestMachine {
 
     fn limit_reached(&self, reached: &LimitReached) {
         self.log.lock().push(reached.to_string());
+    }
+
+    fn state_incomplete(&self, _session: SessionId, state: &StateStats) {
+        self.log.lock().push(state.to_string());
     }
 
     fn random_fraction(&self) -> f64 {

@@ -13,6 +13,7 @@ use tracezero_core::protos::{TracePacket, TracePacketDecoder};
 use crate::error::ToolError;
 use crate::losses::{Losses, SEQUENCE_ACCOUNTS, SequenceLosses};
 use crate::packets::Packets;
+use crate::states::StateAccount;
 use crate::table::printable;
 use crate::units::{self, bytes, plural};
 
@@ -39,6 +40,7 @@ pub(super) struct Contents {
     /// The names of processes and their arguments, by process id.
     commands: BTreeMap<i32, String>,
     losses: Losses,
+    states: Vec<StateAccount>,
 }
 
 /// The packets of a writer, which are those of a thread or of a data source.
@@ -106,7 +108,10 @@ impl Contents {
                 content.add_field(field.number);
             }
             match (field.number, field.value) {
-                (SEQUENCE_ACCOUNTS, Value::Bytes(payload)) => self.losses.set_accounts(payload)?,
+                (SEQUENCE_ACCOUNTS, Value::Bytes(payload)) => {
+                    self.losses.set_accounts(payload)?;
+                    self.states = StateAccount::read_all(payload)?;
+                }
                 (TracePacket::TRACE_STATS_FIELD_NUMBER, Value::Bytes(payload)) => {
                     self.losses.set_stats(payload)?;
                 }
@@ -153,8 +158,12 @@ impl Contents {
                 *of_process = sum(*of_process, counts);
             }
         }
+        let folded = match self.states.iter().map(|state| state.folded).sum() {
+            0_u64 => String::new(),
+            folded => format!(" {folded} folded into states,"),
+        };
         let mut lines = vec![format!(
-            "{} of {}, {}, {} lost: {}",
+            "{} of {}, {},{folded} {} lost: {}",
             recorded(all),
             units::processes(processes.len() as u64),
             bytes(self.bytes),
@@ -176,6 +185,15 @@ impl Contents {
             ));
         }
         self.append_losses(&mut lines);
+        let incomplete = self.states.iter().filter(|state| !state.error.is_empty());
+        lines.extend(incomplete.map(|state| {
+            format!(
+                "  the state of {:?} lacks {}: {}",
+                state.data_source,
+                plural(state.failed, "overwritten packet"),
+                printable(&state.error)
+            )
+        }));
         lines
     }
 

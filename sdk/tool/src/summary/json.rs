@@ -33,6 +33,8 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         "counters": counters(report),
         "instants": instants(report),
         "other_packets": packets(report),
+        "states": states(report),
+        "states_of_overwritten": states_of_overwritten(report),
         "losses": losses(report),
         "packets_skipped": summary.skipped,
     });
@@ -150,6 +152,38 @@ fn packets(report: &Report<'_>) -> Vec<Value> {
                 "name": report.packet_name(*field),
                 "count": kind.packets,
                 "bytes": kind.bytes,
+            })
+        })
+        .collect()
+}
+
+fn states(report: &Report<'_>) -> Vec<Value> {
+    let messages = report.summary.states.messages().into_iter();
+    messages
+        .take(report.top)
+        .map(|message| {
+            json!({
+                "field": message.field,
+                "name": report.packet_name(message.field),
+                "changes": message.changes,
+                "entries": message.entries,
+                "bytes": message.bytes,
+            })
+        })
+        .collect()
+}
+
+fn states_of_overwritten(report: &Report<'_>) -> Vec<Value> {
+    let accounts = report.summary.state_accounts.iter().take(report.top);
+    accounts
+        .map(|account| {
+            json!({
+                "data_source": account.data_source,
+                "buffer": account.buffer,
+                "folded": account.folded,
+                "not_folded": account.failed,
+                "memory_bytes": account.state_bytes,
+                "error": account.error,
             })
         })
         .collect()

@@ -11,6 +11,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use protozero::{DecodeError, Decoder, Value};
 use tracezero_core::protos::TracePacket;
 use tracezero_reader::CounterValue;
 use tracezero_reader::{
@@ -27,6 +28,7 @@ use crate::losses::{Losses, SEQUENCE_ACCOUNTS};
 use crate::output::stdout;
 use crate::packets::DamageLog;
 use crate::schema::Schema;
+use crate::states::{StateAccount, States};
 use crate::tracks::{SpanPlace, TrackPaths};
 
 /// The maximum number of different reasons for skipped packets. Packets with further ones are
@@ -51,6 +53,9 @@ const MAX_SEQUENCES: usize = 8 << 20;
 /// are on threads, and the span from its begin to its end is on a track of its own. Spans that have
 /// not ended by the end of the trace do not count in any statistics; they are listed with their
 /// begin and age.
+///
+/// If a data source has a ProtoVM program, its state is listed: how many changes of it the trace has,
+/// how many were overwritten and folded into it, and how much it contains after the last change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero summary --top 10 --sort self app.pftrace")]
 pub(crate) struct Args {
@@ -105,6 +110,8 @@ struct Summary {
     /// Packets without an event, by payload field.
     packet_kinds: BTreeMap<u32, PacketKind>,
     losses: Losses,
+    states: States,
+    state_accounts: Vec<StateAccount>,
     /// The number of packets that cannot be decoded, by reason.
     skipped: BTreeMap<String, u64>,
     slices: SliceCounts,
@@ -177,6 +184,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             }
             Some(Record::Packet(packet)) => {
                 schema.learn_from_packet(packet.packet.bytes());
+                summary.states.add(packet.packet.bytes());
                 summary.add_packet(&packet);
             }
             Some(Record::Loss(loss)) => summary.losses.add(&loss),
@@ -295,12 +303,28 @@ impl Summary {
         let kind = self.packet_kinds.entry(field).or_default();
         kind.packets += 1;
         kind.bytes += payload.bytes.len() as u64;
-        // Errors are ignored here: the command `check` reports malformed statistics.
-        let _ = match payload.field {
-            TracePacket::TRACE_STATS_FIELD_NUMBER => self.losses.set_stats(payload.bytes),
-            SEQUENCE_ACCOUNTS => self.losses.set_accounts(payload.bytes),
-            _ => Ok(()),
-        };
+        // A packet with statistics has the accounts of sequences, too.
+        if let TracePacket::TRACE_STATS_FIELD_NUMBER | SEQUENCE_ACCOUNTS = payload.field {
+            // Errors are ignored here: the command `check` reports malformed statistics.
+            let _ = self.set_stats(packet.packet.bytes());
+        }
+    }
+
+    fn set_stats(&mut self, packet: &[u8]) -> Result<(), DecodeError> {
+        for field in Decoder::new(packet).fields() {
+            let field = field?;
+            match (field.number, field.value) {
+                (TracePacket::TRACE_STATS_FIELD_NUMBER, Value::Bytes(stats)) => {
+                    self.losses.set_stats(stats)?;
+                }
+                (SEQUENCE_ACCOUNTS, Value::Bytes(accounts)) => {
+                    self.losses.set_accounts(accounts)?;
+                    self.state_accounts = StateAccount::read_all(accounts)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn add_skipped(&mut self, skipped: &Skipped) {

@@ -7,6 +7,7 @@ use tracezero_reader::{TrackKind, TrackTable};
 
 use super::spans::Durations;
 use super::{Report, Sort};
+use crate::losses::BufferLosses;
 use crate::table::{Table, printable};
 use crate::tracks::SpanPlace;
 use crate::units::{bytes, duration, plural};
@@ -20,6 +21,7 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     print_counters(report, out)?;
     print_instants(report, out)?;
     print_packets(report, out)?;
+    print_states(report, out)?;
     print_losses(report, out)?;
     print_skipped(report, out)
 }
@@ -256,6 +258,38 @@ fn print_packets(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     section("other packets", &table, kinds.len(), report, out)
 }
 
+fn print_states(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let messages = report.summary.states.messages();
+    let mut table = Table::new(&["state"], &["field", "changes", "entries", "bytes"]);
+    for message in messages.iter().take(report.top) {
+        table.row([
+            report.packet_name(message.field).to_owned(),
+            message.field.to_string(),
+            message.changes.to_string(),
+            message.entries.to_string(),
+            message.bytes.to_string(),
+        ]);
+    }
+    section("states at the end", &table, messages.len(), report, out)?;
+    let accounts = &report.summary.state_accounts;
+    let mut table = Table::new(
+        &["data source", "why not"],
+        &["buffer", "folded", "not folded", "memory"],
+    );
+    for account in accounts.iter().take(report.top) {
+        table.row([
+            account.data_source.clone(),
+            account.error.clone(),
+            account.buffer.to_string(),
+            account.folded.to_string(),
+            account.failed.to_string(),
+            bytes(account.state_bytes),
+        ]);
+    }
+    let title = "packets that were overwritten and folded into states";
+    section(title, &table, accounts.len(), report, out)
+}
+
 fn print_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let losses = &report.summary.losses;
     let mut table = Table::new(
@@ -291,17 +325,31 @@ fn print_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             plural(losses.further_gaps, "gap")
         )?;
     }
-    for (index, buffer) in losses.buffers.iter().enumerate() {
-        if *buffer != crate::losses::BufferLosses::default() {
-            writeln!(
-                out,
-                "  buffer {index}: {} chunks overwritten, {} discarded, {} packets given up by \
-                 their writers",
-                buffer.chunks_overwritten, buffer.chunks_discarded, buffer.writer_packets_lost
-            )?;
-        }
+    print_buffer_losses(report, out)
+}
+
+fn print_buffer_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut table = Table::new(
+        &[],
+        &[
+            "buffer",
+            "chunks overwritten",
+            "chunks discarded",
+            "packets given up by writers",
+        ],
+    );
+    let buffers = report.summary.losses.buffers.iter().enumerate();
+    let lossy = buffers.filter(|(_, buffer)| **buffer != BufferLosses::default());
+    let rows = lossy.clone().count();
+    for (index, buffer) in lossy.take(report.top) {
+        table.row([
+            index.to_string(),
+            buffer.chunks_overwritten.to_string(),
+            buffer.chunks_discarded.to_string(),
+            buffer.writer_packets_lost.to_string(),
+        ]);
     }
-    Ok(())
+    section("buffers", &table, rows, report, out)
 }
 
 fn print_skipped(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use support::Folder;
 
 use crate::process::{run_on, run_with_input};
-use crate::traces::{SHOP, futures, recorded, slices};
+use crate::traces::{SHOP, futures, lapped_states, recorded, slices};
 
 #[test]
 fn a_trace_is_summarized_in_tables() {
@@ -150,4 +150,51 @@ fn a_recording_has_all_that_was_recorded() {
     assert_eq!(summary["instants"][0]["name"], "done");
     assert_eq!(summary["unfinished_spans"], 0);
     assert_eq!(summary["bytes"], trace.len());
+}
+
+#[test]
+fn states_are_listed_and_what_is_folded_is_not_lost() {
+    let run = run_with_input(&["summary", "-"], &lapped_states(10_000, "text")).fine();
+    let text = run.text();
+    assert!(
+        text.contains("lost       nothing that the trace reports"),
+        "{text}"
+    );
+    assert!(!text.contains("\nlosses"), "{text}");
+    assert!(text.contains("\nstates at the end"), "{text}");
+    let run = run_with_input(&["summary", "--json", "-"], &lapped_states(10_000, "text")).fine();
+    let summary: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let [state] = &summary["states"].as_array().unwrap()[..] else {
+        panic!("{summary}");
+    };
+    assert_eq!(
+        (&state["field"], &state["entries"]),
+        (&json!(900), &json!(2))
+    );
+    let [account] = &summary["states_of_overwritten"].as_array().unwrap()[..] else {
+        panic!("{summary}");
+    };
+    assert_eq!(account["data_source"], "com.example.changes");
+    assert_eq!(
+        (&account["not_folded"], &account["error"]),
+        (&json!(0), &json!(""))
+    );
+    let counts = [&state["changes"], &account["folded"]].map(|count| count.as_u64().unwrap());
+    assert_eq!(counts.into_iter().sum::<u64>(), 10_000);
+    assert!(counts[1] > 0, "{counts:?}");
+}
+
+#[test]
+fn a_state_without_room_is_listed_with_its_losses() {
+    let trace = lapped_states(1000, &"x".repeat(1000));
+    let run = run_with_input(&["summary", "--json", "-"], &trace).fine();
+    let summary: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let account = &summary["states_of_overwritten"][0];
+    let error = account["error"].as_str().unwrap();
+    assert!(error.contains("limit"), "{error}");
+    let lost = &summary["losses"]["sequences"][0]["packets"]["overwritten"];
+    assert_eq!(&account["not_folded"], lost);
+    assert!(lost.as_u64().unwrap() > 900, "{lost}");
+    let table = run_with_input(&["summary", "-"], &trace).fine();
+    assert!(table.text().contains(error), "{}", table.text());
 }

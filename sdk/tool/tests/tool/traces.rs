@@ -5,7 +5,10 @@ use support::alone;
 use tracezero::protos::{
     Trace, TracePacket, TrackDescriptor, TrackEvent, counter_descriptor, track_event,
 };
-use tracezero::{InMemorySession, counter, instant, span};
+use tracezero::{
+    BufferConfig, DataSource as _, DataSourceConfig, InMemorySession, TraceConfig, counter,
+    data_source, instant, span,
+};
 
 /// Encodes a trace of slices, given by track and name. Each takes a microsecond, and they follow
 /// each other.
@@ -261,4 +264,32 @@ impl Maker {
             packet.set_sequence_flags(flags);
         }
     }
+}
+
+struct Changes;
+data_source!(
+    Changes,
+    "com.example.changes",
+    // A schema that adds nothing: the packets have fields of Perfetto's own.
+    b"",
+    // Merges each packet into the state.
+    b"\x12\x02\x1a\x00"
+);
+
+/// Records changes of a state of at most 1 KiB into a ring that overwrites most of them.
+pub(crate) fn lapped_states(changes: u64, text: &str) -> Vec<u8> {
+    let _guard = alone();
+    let config = TraceConfig::empty().add_buffer(BufferConfig::ring(64));
+    let source = DataSourceConfig::new("com.example.changes").state_limit_kib(1);
+    let session = config.add_data_source(source).record_in_memory().unwrap();
+    for number in 0..changes {
+        Changes::trace(|cx| {
+            cx.packet(|packet| {
+                packet.for_testing(|event| {
+                    event.set_counter(number).set_str(text);
+                });
+            });
+        });
+    }
+    session.finish().0
 }
