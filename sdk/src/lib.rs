@@ -69,6 +69,7 @@ pub mod android {
 // Modules that users call.
 pub mod crash; // what a killed process leaves behind
 mod consumer; // handles to sessions
+mod data_source_macros; // `data_source!` and `data_source_state!`
 mod report; // what was recorded, and what was lost
 mod error; // errors of starting and ending sessions
 mod flight_recorder; // records always, writes a file when something goes wrong
@@ -93,6 +94,8 @@ pub use config::{
     TraceConfig, TrackEventConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
 };
 pub use consumer::{InMemorySession, Session, SessionControl, Snapshot, on_error, service_state};
+#[doc(hidden)]
+pub use data_source_macros::__connect_if_asked;
 pub use error::Error;
 #[cfg(feature = "signals")]
 pub use flight_recorder::Signal;
@@ -126,8 +129,7 @@ pub use tracezero_core::shm::MemoryError;
 pub use tracezero_macros::{ArgValue, trace};
 #[doc(inline)]
 pub use tracezero_producer::{
-    DataSource, DataSourceState, Flushing, Setup, Starting, Stopping, TraceContext, data_source,
-    data_source_state,
+    DataSource, DataSourceState, Flushing, Setup, Starting, Stopping, TraceContext,
 };
 #[cfg(feature = "reader")]
 #[doc(inline)]

@@ -210,6 +210,9 @@ struct Instance {
     name: String,
     session: SessionId,
     target_buffer: BufferId,
+    /// Writes the schema, again and again into a ring. With a new writer for each time, a long session
+    /// would have more sequences than its buffer takes.
+    schema_writer: Option<TraceWriter>,
 }
 
 impl ConnectedRealm<'_> {
@@ -286,6 +289,7 @@ impl ConnectedRealm<'_> {
             name: config.name,
             session,
             target_buffer: config.target_buffer,
+            schema_writer: None,
         };
         self.instances.insert(id, instance);
         // If this fails, the daemon does not learn of the failure. The instance then records
@@ -296,26 +300,30 @@ impl ConnectedRealm<'_> {
     /// Writes the schemas of instances to their buffers, for readers that do not know them. A
     /// service in the same process writes the schemas itself, but Perfetto's daemon does not have
     /// them.
-    fn write_schemas(&self, ids: &[InstanceId]) {
+    fn write_schemas(&mut self, ids: &[InstanceId]) {
         let Some(arbiter) = &self.arbiter else {
             return;
         };
         for id in ids {
             let descriptors = self.producer.descriptors(*id);
-            let Some(instance) = self.instances.get(id).filter(|_| !descriptors.is_empty()) else {
+            let instance = self.instances.get_mut(id);
+            let Some(instance) = instance.filter(|_| !descriptors.is_empty()) else {
                 continue;
             };
-            // Waits for free chunks, because a schema may be larger than the free memory.
-            let policy = BufferExhaustedPolicy::StallThenDrop;
-            TraceWriter::new(arbiter, instance.target_buffer, policy)
-                .with_stall_limit(self.stall_limit)
-                .trace_packet(|packet| {
-                    packet.extension_descriptor(|out| {
-                        out.extension_set(|out| {
-                            out.as_message_mut().append_raw(descriptors);
-                        });
+            let writer = instance.schema_writer.get_or_insert_with(|| {
+                // Waits for free chunks, because a schema may be larger than the free memory.
+                let policy = BufferExhaustedPolicy::StallThenDrop;
+                TraceWriter::new(arbiter, instance.target_buffer, policy)
+                    .with_stall_limit(self.stall_limit)
+            });
+            writer.trace_packet(|packet| {
+                packet.extension_descriptor(|out| {
+                    out.extension_set(|out| {
+                        out.as_message_mut().append_raw(descriptors);
                     });
                 });
+            });
+            writer.flush();
         }
     }
 }

@@ -24,6 +24,10 @@ const ITEMS_MAX: usize = 1 << 18;
 /// nested message that is open at the end of the chunk.
 const PATCHES_PER_CHUNK: usize = 8;
 
+/// The number of chunks that overtake a patch. Without a limit, a ring that is smaller than the shared
+/// memory could overwrite a packet before its patch comes.
+const MOVES_MAX: usize = 16;
+
 /// Something to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
@@ -70,8 +74,8 @@ pub(crate) struct Batch {
     moves: Vec<ChunkToMove>,
     patches: Vec<Patch>,
     /// The last item with chunks, if only patches follow it. Chunks that come next are added to
-    /// this item: a daemon applies patches to chunks that it already has, so a chunk may overtake a
-    /// patch.
+    /// this item, up to [`MOVES_MAX`]: a daemon applies patches to chunks that it already has, so a chunk
+    /// may overtake a patch.
     open_moves: Option<usize>,
 }
 
@@ -135,7 +139,9 @@ impl Batch {
         if !request.chunks_to_move.is_empty() {
             let new = request.chunks_to_move.len();
             let open = self.open_moves.and_then(|index| self.items.get_mut(index));
-            if let Some(Item::Moves { count }) = open {
+            if let Some(Item::Moves { count }) = open
+                && *count < MOVES_MAX
+            {
                 *count += new;
             } else {
                 self.open_moves = Some(self.items.len());

@@ -21,7 +21,7 @@ const NO_PLACE: usize = usize::MAX - (SLOTS_STRIDE - 1);
 pub(super) type SetUp = fn(&Setup<'_>) -> Option<Arc<dyn AnyInstance>>;
 
 /// The SDK's state for a type of data source: one `static` per type, which
-/// [`data_source!`](crate::data_source) creates.
+/// `data_source!` creates.
 pub struct DataSourceState {
     name: &'static str,
     /// True once a thread has registered the data source, and has waited until the sessions that
@@ -31,6 +31,8 @@ pub struct DataSourceState {
     descriptors: &'static [u8],
     /// A serialized `VmProgram`; may be empty.
     protovm_program: &'static [u8],
+    /// Called before the data source is registered.
+    pub(super) before_registration: fn(),
     pub(super) set_up: SetUp,
     /// `None` if the data source has no switches inside, so that it is recorded as a whole.
     pub(super) switches: Option<&'static dyn Switches>,
@@ -69,6 +71,7 @@ impl DataSourceState {
             is_settled: AtomicBool::new(false),
             descriptors,
             protovm_program: &[],
+            before_registration: || {},
             set_up,
             switches: None,
             active: ActiveSlots::unregistered(),
@@ -76,9 +79,15 @@ impl DataSourceState {
         }
     }
 
-    pub(super) const fn with_protovm_program(self, protovm_program: &'static [u8]) -> Self {
+    /// Sets what the application adds to the name and the schema.
+    pub(super) const fn with(
+        self,
+        protovm_program: &'static [u8],
+        before_registration: fn(),
+    ) -> Self {
         Self {
             protovm_program,
+            before_registration,
             ..self
         }
     }

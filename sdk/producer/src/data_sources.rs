@@ -40,6 +40,7 @@ impl DataSourceState {
 #[cold]
 fn register_unless_nested(data_source: &'static DataSourceState) {
     if !thread_writers::is_nested() {
+        (data_source.before_registration)();
         register(data_source);
     }
 }

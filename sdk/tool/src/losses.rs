@@ -42,6 +42,8 @@ pub(crate) struct Losses {
     pub(crate) further_gaps: u64,
     /// The number of packets that sequences without room lost, by the sequences' accounts.
     further_packets: u64,
+    /// The number of packets that are part of states, by the accounts of all sequences.
+    pub(crate) folded: u64,
     /// The losses of each buffer, from the buffers' statistics.
     pub(crate) buffers: Vec<BufferLosses>,
 }
@@ -111,7 +113,7 @@ impl Losses {
             sequence.packets.clear();
             sequence.is_only_folded = false;
         }
-        self.further_packets = 0;
+        (self.further_packets, self.folded) = (0, 0);
         let accounts = SequenceAccountsDecoder::new(payload).sequences();
         let encoded = Decoder::new(payload)
             .repeated::<types::Bytes>(SequenceAccounts::SEQUENCES_FIELD_NUMBER);
@@ -123,8 +125,9 @@ impl Losses {
                 packets.extend((count > 0).then_some((fate, count)));
             }
             let id = account.sequence_id()?.unwrap_or_default();
+            let folded = encoded.last::<types::Uint64>(FOLDED)?.unwrap_or_default();
+            self.folded = self.folded.saturating_add(folded);
             if packets.is_empty() {
-                let folded = encoded.last::<types::Uint64>(FOLDED)?.unwrap_or_default();
                 if let Some(sequence) = self.sequences.get_mut(&id) {
                     sequence.is_only_folded = folded > 0;
                 }
@@ -152,6 +155,16 @@ impl Losses {
             });
         }
         Ok(())
+    }
+
+    /// Removes the packets with this kind of loss, and returns their number.
+    pub(crate) fn take(&mut self, kind: &str) -> u64 {
+        let mut taken = 0_u64;
+        for sequence in self.sequences.values_mut() {
+            let of_kind = sequence.packets.extract_if(.., |(it, _)| *it == kind);
+            taken = of_kind.fold(taken, |sum, (_, count)| sum.saturating_add(count));
+        }
+        taken
     }
 
     /// Returns the number of packets that are known to be lost. There may be more, because not

@@ -78,7 +78,7 @@ pub use flow::Flow;
 pub use future::{TraceFuture, Traced, TracedWithEnd};
 pub use library_events::library_recorder;
 #[cfg(feature = "system")]
-pub use machine_trace::connect_client;
+pub use machine_trace::{connect_client, connect_if_asked};
 pub use open_slices::OPEN_SPANS_MAX;
 pub use placement::Placement;
 pub use quantity::Unit;

@@ -47,7 +47,7 @@ fn asked_by_environment() -> Option<Asked> {
 /// Connects at the first call, if the environment asks for it. Calls of other threads wait meanwhile.
 /// Reports on the standard error if that is not possible: nobody else could.
 /// `track_event` is the data source of this package.
-pub(super) fn connect_if_asked(track_event: &'static DataSourceState) {
+pub fn connect_if_asked(track_event: &'static DataSourceState) {
     static ONCE: Once = Once::new();
     // In a callback, the thread for which others wait may be this one.
     if ONCE.is_completed() || reentry::is_in_callback() {

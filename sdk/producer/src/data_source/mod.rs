@@ -22,9 +22,9 @@ use local::LocalState;
 ///
 /// Call [`DataSource::trace`] wherever there is something to record. A session names the data
 /// source by its [`DataSource::NAME`]. For a data source that only writes packets, use
-/// [`data_source!`](crate::data_source), which implements this trait for a unit struct. For a data
+/// `data_source!`, which implements this trait for a unit struct. For a data
 /// source that must know about sessions, implement the trait by hand, with
-/// [`data_source_state!`](crate::data_source_state) among the items:
+/// `data_source_state!` among the items:
 ///
 /// ```
 /// use tracezero::{DataSource, InMemorySession, Setup, Starting, Stopping};
@@ -105,7 +105,7 @@ pub trait DataSource: Sized + Send + Sync + 'static {
     /// The state that packets of a thread build on; see [`TraceContext::incremental_packet`].
     type IncrementalState: Default + 'static;
 
-    /// Returns the SDK's state for this type. [`data_source_state!`](crate::data_source_state)
+    /// Returns the SDK's state for this type. `data_source_state!`
     /// implements this function.
     fn state() -> &'static DataSourceState;
 
@@ -168,78 +168,16 @@ pub trait DataSource: Sized + Send + Sync + 'static {
 }
 
 impl DataSourceState {
-    /// Creates the state of a type of data source.
+    /// Creates the state of a type of data source. `before_registration` is called before the data
+    /// source is registered, which its first trace point does.
     ///
     /// # Panics
     ///
     /// Panics if the data source's name is empty or has more than 256 bytes. In a `static`, that is
     /// an error of the compiler.
     #[must_use]
-    pub const fn of<D: DataSource>() -> Self {
+    pub const fn of<D: DataSource>(before_registration: fn()) -> Self {
         Self::new(D::NAME, D::DESCRIPTORS, instance::set_up::<D>)
-            .with_protovm_program(D::PROTOVM_PROGRAM)
+            .with(D::PROTOVM_PROGRAM, before_registration)
     }
-}
-
-/// Implements [`DataSource`] for a unit struct, without callbacks or state.
-///
-/// ```
-/// use tracezero::{DataSource as _, InMemorySession, data_source};
-///
-/// struct Heartbeat;
-/// data_source!(Heartbeat, "com.example.heartbeat");
-///
-/// let session = InMemorySession::start()?;
-/// Heartbeat::trace(|cx| {
-///     let now = cx.now_ns();
-///     cx.packet(|packet| {
-///         packet.set_timestamp(now);
-///         packet.for_testing(|event| {
-///             event.set_str("still alive");
-///         });
-///     });
-/// });
-/// let (_trace, report) = session.finish();
-/// assert_eq!(report.data_packets, 1);
-/// # Ok::<(), tracezero::Error>(())
-/// ```
-///
-/// An optional third argument sets [`DataSource::DESCRIPTORS`]: `data_source!(Gpu,
-/// "com.example.gpu", protozero::include_descriptor_set!("gpu"))`. A fourth one sets
-/// [`DataSource::PROTOVM_PROGRAM`].
-#[macro_export]
-macro_rules! data_source {
-    ($type:path, $name:expr $(,)?) => {
-        $crate::data_source!($type, $name, &[]);
-    };
-    ($type:path, $name:expr, $descriptors:expr $(,)?) => {
-        $crate::data_source!($type, $name, $descriptors, &[]);
-    };
-    ($type:path, $name:expr, $descriptors:expr, $protovm_program:expr $(,)?) => {
-        impl $crate::DataSource for $type {
-            const NAME: &'static str = $name;
-            const DESCRIPTORS: &'static [u8] = $descriptors;
-            const PROTOVM_PROGRAM: &'static [u8] = $protovm_program;
-            type ThreadState = ();
-            type IncrementalState = ();
-            $crate::data_source_state!($type);
-
-            fn on_setup(_: &$crate::Setup<'_>) -> Self {
-                $type
-            }
-        }
-    };
-}
-
-/// Implements [`DataSource::state`], inside of an implementation of `DataSource`. Its argument is
-/// the implementing type.
-// This is a macro, because a generic function cannot have its own static for each type.
-#[macro_export]
-macro_rules! data_source_state {
-    ($type:ty) => {
-        fn state() -> &'static $crate::DataSourceState {
-            static STATE: $crate::DataSourceState = $crate::DataSourceState::of::<$type>();
-            &STATE
-        }
-    };
 }

@@ -18,14 +18,30 @@ const TRACK_EVENT: &str = "track_event";
 /// none. A recording that is killed lacks the packets of about one period.
 const WRITE_PERIOD_MS: u32 = 500;
 
-/// Returns the encoded configuration: from the file of `--config`, or from the other options.
-pub(super) fn config(args: &Args) -> Result<Vec<u8>, ToolError> {
+/// What is recorded, and when it is written.
+#[derive(Debug)]
+pub(super) struct Config {
+    /// An encoded `TraceConfig`.
+    pub(super) encoded: Vec<u8>,
+    /// True if the daemon writes the file while it records. Otherwise the buffers are written when the
+    /// recording ends.
+    pub(super) streams: bool,
+}
+
+/// Returns the configuration: from the file of `--config`, or from the other options.
+pub(super) fn config(args: &Args) -> Result<Config, ToolError> {
     let mut config = match &args.config {
         Some(path) => of_file(path)?,
         None => of_options(args),
     };
-    config.write_into_file = Some(true);
-    config.file_write_period_ms.get_or_insert(WRITE_PERIOD_MS);
+    // A file says whether it wants a ring of the newest packets. A recording that goes on without this
+    // command has nobody else to write it.
+    let streams =
+        args.config.is_none() || args.detach.is_some() || config.write_into_file == Some(true);
+    if streams {
+        config.write_into_file = Some(true);
+        config.file_write_period_ms.get_or_insert(WRITE_PERIOD_MS);
+    }
     // A session without a name gets the key as its name. `status` lists names, and `snapshot`
     // accepts them.
     if let Some(key) = &args.detach {
@@ -36,7 +52,10 @@ pub(super) fn config(args: &Args) -> Result<Vec<u8>, ToolError> {
     if let Some(time) = args.time {
         config.duration_ms = Some(milliseconds(time));
     }
-    Ok(config.encode_to_vec())
+    Ok(Config {
+        encoded: config.encode_to_vec(),
+        streams,
+    })
 }
 
 fn of_options(args: &Args) -> TraceConfig {

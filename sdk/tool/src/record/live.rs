@@ -17,6 +17,9 @@ pub(super) struct LiveLine {
     started: Instant,
     next: Option<Instant>,
     scope: Scope,
+    /// True if the buffers are written when the recording ends. Until then nobody counts their events,
+    /// and what a ring overwrites is not lost but not wanted.
+    is_before_end: bool,
 }
 
 /// Whose processes the line counts.
@@ -37,6 +40,15 @@ impl LiveLine {
             started,
             next,
             scope,
+            is_before_end: false,
+        }
+    }
+
+    /// Says that nothing is written before the recording ends, if so.
+    pub(super) fn before_end(self, is_before_end: bool) -> Self {
+        Self {
+            is_before_end,
+            ..self
         }
     }
 
@@ -66,6 +78,9 @@ impl LiveLine {
         };
         let processes = units::processes(processes.unwrap_or_default());
         let written = bytes(written);
+        if self.is_before_end {
+            return Some(format!("{processes}, {written} in buffers"));
+        }
         Some(match session.packet_totals() {
             Ok(totals) => {
                 let recorded = units::events_and_packets(totals.events, totals.data_packets);

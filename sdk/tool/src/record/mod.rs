@@ -105,7 +105,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_category)]
     categories: Vec<String>,
     /// A configuration (TraceConfig) in place of --buffer and --categories, encoded or in protobuf's text
-    /// format
+    /// format. Without write_into_file in it, its buffers are written when the recording ends: of a ring,
+    /// what it then has
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["buffer", "categories"])]
     config: Option<PathBuf>,
     /// Show no line with the time, events and losses so far on a terminal
@@ -142,8 +143,12 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
     if let Some(key) = &args.attach {
         return attach(args, consumer.attach(key), signals);
     }
-    let (mut session, file) = start(args, consumer)?;
-    file.keep()?;
+    let Recording {
+        mut session,
+        new_file,
+        unwritten,
+    } = Recording::start(args, consumer)?;
+    new_file.keep()?;
     if let Some(key) = &args.detach {
         session.detach(key).map_err(ToolError::Consumer)?;
         print_lines(&[format!(
@@ -152,8 +157,14 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         )]);
         return Ok(Outcome::Fine);
     }
-    wait_for_signal(args, &mut session, signals)?;
-    let contents = Contents::of(&args.output)?;
+    let is_before_end = unwritten.is_some();
+    let live = LiveLine::start(args.quiet, Scope::Machine).before_end(is_before_end);
+    wait_for_signal(live, &mut session, signals)?;
+    write_buffers(&mut session, unwritten)?;
+    let mut contents = Contents::of(&args.output)?;
+    if is_before_end {
+        contents = contents.expect_overwrites();
+    }
     print_lines(&contents.lines(&args.output, &BTreeMap::new()));
     if contents.has_processes() {
         return Ok(Outcome::Fine);
@@ -176,7 +187,8 @@ fn attach(
         (Some(key), ConsumerError::Failed { .. }) => no_such_key(key),
         (_, error) => ToolError::Consumer(error),
     })?;
-    wait_for_signal(args, &mut session, signals)?;
+    let live = LiveLine::start(args.quiet, Scope::Machine);
+    wait_for_signal(live, &mut session, signals)?;
     let out = BufWriter::new(LateFile::new(&args.output));
     match session.read(out).map_err(ToolError::Consumer)? {
         0 => print_lines(&["the recording has ended".to_owned()]),
@@ -191,11 +203,10 @@ fn attach(
 
 /// Waits for a signal or the end of a session, and stops the session.
 fn wait_for_signal(
-    args: &Args,
+    mut live: LiveLine,
     session: &mut DaemonSession,
     signals: &Signals,
 ) -> Result<(), ToolError> {
-    let mut live = LiveLine::start(args.quiet, Scope::Machine);
     while signals.count() == 0 && !session.has_ended(TICK).map_err(ToolError::Consumer)? {
         live.update(session);
     }
@@ -207,16 +218,25 @@ fn wait_for_signal(
 fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
     let daemon = PrivateDaemon::start(args.config.is_none()).map_err(ToolError::Daemon)?;
     let consumer = Consumer::connect_to(&daemon.consumer_address()).map_err(ToolError::Consumer)?;
-    let (mut session, file) = start(args, consumer)?;
+    let Recording {
+        mut session,
+        new_file,
+        unwritten,
+    } = Recording::start(args, consumer)?;
     let mut program = match Program::start(&args.program, &daemon) {
         Ok(program) => program,
         Err(error) => return Ok(cannot_start(args, &error)),
     };
-    file.keep()?;
-    let mut watch = Watch::of(program.id(), LiveLine::start(args.quiet, Scope::Program));
+    new_file.keep()?;
+    let is_before_end = unwritten.is_some();
+    let live = LiveLine::start(args.quiet, Scope::Program).before_end(is_before_end);
+    let mut watch = Watch::of(program.id(), live);
     let mut ended = watch.until_end(&mut session, &mut program, signals);
     if ended.is_ok() {
         ended = session.stop().map_err(ToolError::Consumer);
+    }
+    if ended.is_ok() {
+        ended = write_buffers(&mut session, unwritten);
     }
     watch.producers.look(&mut session);
     drop(session);
@@ -226,6 +246,7 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
     }
     // The program may still run: whatever fails here, the command waits for it.
     let contents = match Contents::of(&args.output) {
+        Ok(contents) if is_before_end => contents.expect_overwrites(),
         Ok(contents) => contents,
         Err(error) => {
             print_lines(&[format!("error: there is no report: {error}")]);
@@ -421,12 +442,37 @@ impl Drop for NewFile<'_> {
     }
 }
 
-/// Starts a session that writes the trace file.
-fn start(args: &Args, consumer: Consumer) -> Result<(DaemonSession, NewFile<'_>), ToolError> {
-    let config = config::config(args)?;
-    let (new_file, file) = NewFile::create(&args.output)?;
-    let session = consumer.record_to_file(&config, file);
-    Ok((session.map_err(ToolError::Consumer)?, new_file))
+/// A session, and the file for its trace.
+struct Recording<'a> {
+    session: DaemonSession,
+    new_file: NewFile<'a>,
+    /// The file, if it is written when the recording ends.
+    unwritten: Option<File>,
+}
+
+impl<'a> Recording<'a> {
+    fn start(args: &'a Args, consumer: Consumer) -> Result<Self, ToolError> {
+        let config = config::config(args)?;
+        let (new_file, file) = NewFile::create(&args.output)?;
+        let (session, unwritten) = match config.streams {
+            true => (consumer.record_to_file(&config.encoded, file), None),
+            false => (consumer.start(&config.encoded), Some(file)),
+        };
+        Ok(Self {
+            session: session.map_err(ToolError::Consumer)?,
+            new_file,
+            unwritten,
+        })
+    }
+}
+
+/// Writes the buffers of a session that has ended, unless the daemon has written the file.
+fn write_buffers(session: &mut DaemonSession, unwritten: Option<File>) -> Result<(), ToolError> {
+    if let Some(file) = unwritten {
+        let out = BufWriter::new(file);
+        session.read(out).map_err(ToolError::Consumer)?;
+    }
+    Ok(())
 }
 
 /// Prints why the program does not start. Returns the exit status that a shell would return.

@@ -40,6 +40,8 @@ pub(super) struct Contents {
     /// The names of processes and their arguments, by process id.
     commands: BTreeMap<i32, String>,
     losses: Losses,
+    /// The number of packets that a ring has overwritten, because the configuration asks for the newest.
+    overwritten_as_asked: u64,
     states: Vec<StateAccount>,
 }
 
@@ -124,6 +126,12 @@ impl Contents {
         Ok(())
     }
 
+    /// Counts overwritten packets no longer as lost: the configuration asks for a ring of the newest ones.
+    pub(super) fn expect_overwrites(mut self) -> Self {
+        self.overwritten_as_asked = self.losses.take("overwritten");
+        self
+    }
+
     /// Returns true if the trace has packets of a process.
     pub(super) fn has_process(&self, pid: u32) -> bool {
         let pid = i32::try_from(pid).ok();
@@ -158,12 +166,16 @@ impl Contents {
                 *of_process = sum(*of_process, counts);
             }
         }
-        let folded = match self.states.iter().map(|state| state.folded).sum() {
-            0_u64 => String::new(),
+        let folded = match self.losses.folded {
+            0 => String::new(),
             folded => format!(" {folded} folded into states,"),
         };
+        let overwritten = match self.overwritten_as_asked {
+            0 => String::new(),
+            overwritten => format!(" {overwritten} older ones overwritten,"),
+        };
         let mut lines = vec![format!(
-            "{} of {}, {},{folded} {} lost: {}",
+            "{} of {}, {},{overwritten}{folded} {} lost: {}",
             recorded(all),
             units::processes(processes.len() as u64),
             bytes(self.bytes),

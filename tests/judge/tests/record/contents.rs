@@ -140,3 +140,25 @@ fn a_configuration_file_replaces_the_options() {
     recorded.assert_says("error: the daemon refuses: buffers[0]: size_kb is 0");
     assert!(!recorded.has_file());
 }
+
+#[test]
+fn a_ring_of_a_configuration_has_the_newest_events() {
+    let folder = Folder::empty();
+    let config = config_file(
+        &folder,
+        "buffers { size_kb: 512 } data_sources { config { name: 'track_event' } }",
+    );
+    let recorded = Recorded::of(&["-c", config.to_str().unwrap()], &command("spans"));
+    let options = Options {
+        allow_unreadable_after_loss: true,
+        allow_open_spans: true,
+        ..Options::default()
+    };
+    let verdict = recorded.judged_with(options);
+    let events = verdict.events.len();
+    let written = 2 * THREADS * SPANS as usize;
+    assert!(events > 1000 && events < written, "{events} of {written}");
+    let mut works = verdict.events_named("work");
+    assert!(works.any(|event| event.args["index"].as_u64() == Some(SPANS - 1)));
+    recorded.assert_says(" older ones overwritten, ");
+}

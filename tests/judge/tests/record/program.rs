@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use support::wait_until;
-use tracezero::{DataSource as _, System, data_source, enabled, instant, span};
+use tracezero::{DataSource as _, data_source, enabled, instant, span};
 
 /// The environment variable that says what the program does.
 const ROLE: &str = "TRACEZERO_TEST_ROLE";
@@ -94,9 +94,8 @@ fn spans() {
     });
 }
 
-/// Writes packets of its own data source, and tells the daemon of it.
+/// Writes packets of its own data source, and has no events.
 fn packets() {
-    let _system = System::connect().unwrap();
     for number in 0..PACKETS {
         Numbers::trace(|context| {
             let now = context.now_ns();

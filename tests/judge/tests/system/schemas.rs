@@ -1,5 +1,7 @@
 //! The trace has the schemas of data sources, which the daemon does not know.
 
+use std::collections::BTreeSet;
+
 use judge::{ExtraSchema, Options, judge_with};
 use protobuf::Message as _;
 
@@ -27,10 +29,19 @@ fn a_trace_of_the_daemon_has_the_schema_of_each_data_source() {
     let verdict = judge_with(&trace, &extra, options).unwrap();
     assert_eq!(verdict.events_named("sample").count() as u64, SAMPLES);
     let written = protozero::include_descriptor_set!("memory");
-    let mut packets = verdict.packets.iter();
-    let described = packets.find(|packet| packet.has_extension_descriptor());
-    let set = &described.unwrap().extension_descriptor().extension_set;
-    assert_eq!(set.write_to_bytes().unwrap(), written);
+    let packets = verdict.packets.iter();
+    let described = packets.filter(|packet| packet.has_extension_descriptor());
+    let described: Vec<_> = described.collect();
+    for packet in &described {
+        let set = &packet.extension_descriptor().extension_set;
+        assert_eq!(set.write_to_bytes().unwrap(), written);
+    }
+    // The schema comes again and again into a ring, so it comes from one writer.
+    assert!(described.len() >= 2, "{}", described.len());
+    let sequence =
+        |packet: &&perfetto_protos::trace_packet::TracePacket| packet.trusted_packet_sequence_id();
+    let sequences: BTreeSet<u32> = described.iter().map(sequence).collect();
+    assert_eq!(sequences.len(), 1);
     program.go_on();
     program.wait();
 }
