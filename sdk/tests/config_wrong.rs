@@ -252,8 +252,8 @@ fn unsupported_settings_are_refused_with_advice() {
         read_error,
         &[
             (
-                "data_sources {\n  config {\n    name: \"linux.ftrace\"\n    ftrace_config { ftrace_events: \"sched/sched_switch\" }\n  }\n}",
-                "line 4, column 5: data_sources[0].config.ftrace_config is not supported; leave it out, or decode the configuration from protobuf (this crate passes its bytes on, but does not have its schema)",
+                "data_sources {\n  config {\n    name: \"android.heapprofd\"\n    heapprofd_config { sampling_interval_bytes: 4096 }\n  }\n}",
+                "line 4, column 5: data_sources[0].config.heapprofd_config is not supported; leave it out, or decode the configuration from protobuf (this crate passes its bytes on, but does not have its schema)",
             ),
             (
                 r#"data_sources { config { name: "x" interceptor_config { name: "console" } } }"#,

@@ -1,5 +1,5 @@
-//! The table in `src/schema/table.rs` agrees with the schema. After a change to the schema, run
-//! `BLESS=1 cargo test -p tracezero-config --test schema_table` to generate the table again.
+//! The tables in `src/schema/` agree with the schema. After a change to the schema, run
+//! `BLESS=1 cargo test -p tracezero-config --test schema_table` to generate the tables again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,27 +9,39 @@ use std::{env, fs};
 use protobuf::descriptor::field_descriptor_proto::{Label, Type};
 use protobuf::descriptor::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto};
 
-const ROOT_FILE: &str = "protos/perfetto/config/trace_config.proto";
-const ROOT_MESSAGE: &str = ".perfetto.protos.TraceConfig";
+const CONFIG_FILE: &str = "protos/perfetto/config/trace_config.proto";
+/// Beside this package: nobody builds code for it.
+const SOURCES_FILE: &str = "protos/tracezero/source_configs.proto";
+/// The tables, each with its outermost message: the configuration, and those of data sources that only a
+/// text may have.
+const TABLES: [(&str, &str); 2] = [
+    ("table.rs", ".perfetto.protos.TraceConfig"),
+    ("source_configs.rs", ".tracezero.config.SourceConfigs"),
+];
 
 #[test]
-fn table_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema/table.rs");
-    let table = table(&Declarations::read());
-    if env::var_os("BLESS").is_some() {
-        fs::write(&path, &table).expect("the source folder is writable");
+fn tables_are_up_to_date() {
+    let declarations = Declarations::read();
+    for (file, root) in TABLES {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema");
+        let path = path.join(file);
+        let table = table(&declarations, root);
+        if env::var_os("BLESS").is_some() {
+            fs::write(&path, &table).expect("the source folder is writable");
+        }
+        let checked_in = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            checked_in == table,
+            "{file} is out of date: see the head of this test"
+        );
     }
-    let checked_in = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        checked_in == table,
-        "table.rs is out of date: see the head of this test"
-    );
 }
 
-/// Returns the source text of the table: a static for `TraceConfig` and for each message type inside of it.
-fn table(declarations: &Declarations) -> String {
+/// Returns the source text of a table: a static for the message `root` and for each message type inside of
+/// it.
+fn table(declarations: &Declarations, root: &str) -> String {
     let mut out = "// Made of the schema by `tests/schema_table.rs`.\n\n".to_owned();
-    let mut waiting = vec![ROOT_MESSAGE.to_owned()];
+    let mut waiting = vec![root.to_owned()];
     let mut next = 0;
     while let Some(name) = waiting.get(next).cloned() {
         next += 1;
@@ -67,11 +79,13 @@ struct Declarations {
 
 impl Declarations {
     fn read() -> Self {
-        let root = Path::new(tracezero_schema::INCLUDE_DIR);
+        let schema = Path::new(tracezero_schema::INCLUDE_DIR);
+        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
         let files = protobuf_parse::Parser::new()
             .pure()
-            .include(root)
-            .input(root.join(ROOT_FILE))
+            .includes([schema, package])
+            .input(schema.join(CONFIG_FILE))
+            .input(package.join(SOURCES_FILE))
             .parse_and_typecheck()
             .expect("the schema is valid")
             .file_descriptors;

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 
+use protobuf::Message as _;
 use protobuf::reflect::{FileDescriptor, MessageDescriptor};
 use tracezero::TraceConfig;
 
@@ -52,4 +53,56 @@ fn another_library_reads_the_same_out_of_every_text() {
         compared += 1;
     }
     assert!(compared >= 14, "{compared}");
+}
+
+/// A configuration for the data sources of Perfetto's daemon on Linux.
+const KERNEL: &str = r#"
+buffers { size_kb: 65536 fill_policy: RING_BUFFER }
+data_sources {
+  config {
+    name: "linux.ftrace"
+    ftrace_config {
+      ftrace_events: "sched/sched_switch"
+      ftrace_events: "sched/sched_waking"
+      syscall_events: "sys_read"
+      buffer_size_kb: 2048
+      drain_period_ms: 250
+      compact_sched { enabled: true }
+      ksyms_mem_policy: KSYMS_RETAIN
+      print_filter { rules { prefix: "B|" allow: true } }
+    }
+  }
+}
+data_sources {
+  config {
+    name: "linux.process_stats"
+    target_buffer: 0
+    process_stats_config {
+      quirks: DISABLE_ON_DEMAND
+      scan_all_processes_on_start: true
+      proc_stats_poll_ms: 1000
+    }
+  }
+}
+data_sources {
+  config {
+    name: "linux.sys_stats"
+    sys_stats_config {
+      meminfo_period_ms: 50
+      meminfo_counters: MEMINFO_MEM_FREE
+      vmstat_counters: VMSTAT_PGFAULT
+      stat_counters: STAT_CPU_TIMES
+      stat_period_ms: 100
+    }
+  }
+}
+data_sources { config { name: "linux.system_info" system_info_config {} } }
+"#;
+
+#[test]
+fn configurations_of_perfettos_data_sources_are_read_as_published() {
+    let ours = TraceConfig::from_text(KERNEL).unwrap().encode();
+    let ours = perfetto_protos::trace_config::TraceConfig::parse_from_bytes(&ours).unwrap();
+    let published = protobuf::text_format::parse_from_str(KERNEL).unwrap();
+    assert_eq!(ours, published);
 }

@@ -1,5 +1,5 @@
 //! The SDK's schema agrees with Perfetto's: every message, field and enum value of
-//! `sdk/schema/protos` is in the published schema, with the same name, number, type and label.
+//! `sdk/schema/protos` and `sdk/config/protos` is in the published schema, with the same name, number, type and label.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -38,6 +38,23 @@ fn every_declaration_of_the_sdk_is_published() {
         })
         .collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn configurations_of_data_sources_are_fields_of_the_published_message() {
+    let published = merged([judge::published(), judge::published_later()]);
+    let files = sdk_schema();
+    let ours = files
+        .iter()
+        .find(|file| file.package() == "tracezero.config")
+        .expect("the schema has them");
+    let message = &ours.message_type[0];
+    assert_eq!(message.field.len(), 4);
+    for field in &message.field {
+        let name = format!("perfetto.protos.DataSourceConfig.{}", field.name());
+        let text = field_text(message, field);
+        assert_eq!(published.get(&name), Some(&text), "{name}");
+    }
 }
 
 #[test]
@@ -98,12 +115,15 @@ fn nothing_published_later_is_declared_without_need() {
 }
 
 fn sdk_schema() -> Vec<FileDescriptorProto> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/schema");
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk");
+    let roots = ["schema", "config"].map(|package| sdk.join(package));
     let mut files = Vec::new();
-    proto_files(&root.join("protos"), &mut files);
+    for root in &roots {
+        proto_files(&root.join("protos"), &mut files);
+    }
     protobuf_parse::Parser::new()
         .pure()
-        .include(&root)
+        .includes(&roots)
         .inputs(&files)
         .file_descriptor_set()
         .expect("the SDK's schema parses")

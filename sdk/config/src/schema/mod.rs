@@ -1,5 +1,5 @@
-//! The fields of a configuration, as the schema declares them. `table.rs` lists them;
-//! `tests/schema_table.rs` generates that file.
+//! The fields of a configuration, as the schema declares them. `table.rs` and `source_configs.rs` list
+//! them; `tests/schema_table.rs` generates these files.
 
 /// The type of a message.
 #[derive(Debug)]
@@ -60,3 +60,17 @@ pub(crate) static ROOT: &MessageType = &PERFETTO__PROTOS__TRACECONFIG;
 pub(crate) static DATA_SOURCE_CONFIG: &MessageType = &PERFETTO__PROTOS__DATASOURCECONFIG;
 
 include!("table.rs");
+
+/// Fields of `DataSourceConfig` that configure data sources of Perfetto's daemon. Only a text is checked for
+/// them: the service passes their bytes on.
+#[cfg(feature = "text-config")]
+mod source_configs {
+    use super::{FieldType, Kind, MessageType};
+
+    /// A message with these fields.
+    pub(crate) static ROOT: &MessageType = &TRACEZERO__CONFIG__SOURCECONFIGS;
+
+    include!("source_configs.rs");
+}
+#[cfg(feature = "text-config")]
+pub(crate) use source_configs::ROOT as SOURCE_CONFIGS;

@@ -21,7 +21,7 @@ const DELIMITED: u8 = 2;
 
 /// Names of fields in `DataSourceConfig` that configure a particular data source. Their message
 /// types are not part of this crate's schema.
-static SOURCE_SPECIFIC: [&str; 44] = [
+static SOURCE_SPECIFIC: [&str; 40] = [
     "android_aflags_config",
     "android_game_intervention_list_config",
     "android_input_event_config",
@@ -41,7 +41,6 @@ static SOURCE_SPECIFIC: [&str; 44] = [
     "etw_config",
     "for_testing",
     "frozen_ftrace_config",
-    "ftrace_config",
     "gpu_counter_config",
     "gpu_renderstages_config",
     "heapprofd_config",
@@ -54,14 +53,11 @@ static SOURCE_SPECIFIC: [&str; 44] = [
     "packages_list_config",
     "perf_event_config",
     "pixel_modem_config",
-    "process_stats_config",
     "protolog_config",
     "qnx_config",
     "statsd_tracing_config",
     "surfaceflinger_layers_config",
     "surfaceflinger_transactions_config",
-    "sys_stats_config",
-    "system_info_config",
     "user_list_config",
     "v8_config",
     "vulkan_memory_config",
@@ -159,11 +155,16 @@ fn field_type(
     if let Some(field_type) = message_type.field(name) {
         return Ok(field_type);
     }
-    if message_type.name == "DataSourceConfig" && SOURCE_SPECIFIC.contains(&name) {
-        return Err(field.at.error(at.unsupported(
-            "leave it out, or decode the configuration from protobuf (this crate passes its bytes on, \
-             but does not have its schema)",
-        )));
+    if message_type.name == "DataSourceConfig" {
+        if let Some(field_type) = schema::SOURCE_CONFIGS.field(name) {
+            return Ok(field_type);
+        }
+        if SOURCE_SPECIFIC.contains(&name) {
+            return Err(field.at.error(at.unsupported(
+                "leave it out, or decode the configuration from protobuf (this crate passes its bytes \
+                 on, but does not have its schema)",
+            )));
+        }
     }
     let names = message_type.fields.iter().map(|field| field.name);
     let meant = path_within(message_type, name).or_else(|| similar(name, names).map(str::to_owned));
