@@ -3,14 +3,15 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use support::alone;
 use tracezero::protos::TracePacketDecoder;
 use tracezero::reader::{FullStates, PacketItem, PacketReader};
 use tracezero::testing::Trace;
 use tracezero::{
-    BufferConfig, DataSource as _, DataSourceConfig, InMemorySession, Session, TraceConfig,
-    Warning, data_source,
+    BufferConfig, DataSource as _, DataSourceConfig, FlightRecorder, InMemorySession, Session,
+    TraceConfig, Warning, data_source,
 };
 
 use self::schema::{TABLE_PROGRAM, TableDecoder, TracePacketDecoderExt as _, TracePacketExt as _};
@@ -34,7 +35,10 @@ type Table = BTreeMap<u32, u64>;
 
 /// Changes the table, and records the change.
 fn change(table: &mut Table, number: u32) {
-    let id = number.wrapping_mul(7919) % 300;
+    change_entry(table, number.wrapping_mul(7919) % 300, number);
+}
+
+fn change_entry(table: &mut Table, id: u32, number: u32) {
     let is_closed = number.is_multiple_of(3) && table.remove(&id).is_some();
     let sent_bytes = (!is_closed).then(|| {
         let sent_bytes = table.entry(id).or_default();
@@ -241,5 +245,29 @@ fn damaged_states_harm_no_reader() {
                 let _ = states.apply(packet.bytes);
             }
         }
+    }
+}
+
+#[test]
+fn each_snapshot_of_a_flight_recorder_knows_the_table_of_its_moment() {
+    let _guard = alone();
+    let folder = support::Folder::empty();
+    let recorder = FlightRecorder::builder()
+        .config(config(BufferConfig::ring(64), 1024))
+        .directory(folder.path())
+        .min_interval(Duration::ZERO)
+        .start()
+        .unwrap();
+    let mut table = Table::new();
+    // A ring that has lapped, then a few changes, then laps that drop what was saved before.
+    let mut begin = 0;
+    for changes in [20_000, 50, 20_000, 3, 20_000] {
+        (begin..begin + changes).for_each(|number| change(&mut table, number));
+        begin += changes;
+        // Entries that do not change again, right before they are saved.
+        (begin..begin + 5).for_each(|id| change_entry(&mut table, id, 1));
+        let saved = recorder.snapshot("now").save().unwrap();
+        let tables = read(&std::fs::read(saved).unwrap());
+        assert_eq!(tables.last(), Some(&table), "after {begin} changes");
     }
 }

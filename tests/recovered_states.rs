@@ -11,6 +11,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
+use std::time::Duration;
 use std::{env, fs, thread};
 
 use support::alone;
@@ -18,7 +19,8 @@ use tracezero::crash::{LivingProcess, RecoveredTrace, leftovers};
 use tracezero::protos::TracePacketDecoder;
 use tracezero::reader::{FullStates, PacketItem, PacketReader};
 use tracezero::{
-    BufferConfig, DataSource as _, DataSourceConfig, TraceConfig, data_source, instant,
+    BufferConfig, DataSource as _, DataSourceConfig, FlightRecorder, SequenceAccount, TraceConfig,
+    data_source, instant,
 };
 
 use self::schema::{TABLE_PROGRAM, TableDecoder, TracePacketDecoderExt as _, TracePacketExt as _};
@@ -50,6 +52,8 @@ enum Kind {
     Ring,
     /// A ring that is streamed into a file.
     Streaming,
+    /// A flight recorder, which often saves a snapshot.
+    FlightRecorder,
 }
 
 /// The bytes that the program writes when its session has started.
@@ -104,20 +108,50 @@ fn changes_tables_until_it_is_killed() {
         .add_data_source(
             DataSourceConfig::new("com.example.connections").state_limit_kib(16 * 1024),
         );
+    let kind = env::var(KIND).unwrap();
+    if kind == "FlightRecorder" {
+        let recorder = FlightRecorder::builder()
+            .config(config)
+            .crash_safe_in(&directory)
+            .directory(Path::new(&directory).join("snapshots"))
+            .min_interval(Duration::ZERO)
+            .max_files(1);
+        let recorder = recorder.start().unwrap();
+        return record_on_threads(entries, |changes| {
+            // The ring laps between two snapshots, but not between all of them.
+            if matches!(changes % 5000, 0 | 500) {
+                recorder.snapshot("now").save().unwrap();
+            }
+        });
+    }
     let config = config.crash_safe_in(&directory);
-    let _session: Box<dyn Any> = match env::var(KIND).unwrap().as_str() {
+    let _session: Box<dyn Any> = match kind.as_str() {
         "Ring" => Box::new(config.record_in_memory().unwrap()),
         _ => {
             let path = Path::new(&directory).join("streamed.pftrace");
             Box::new(config.record_to_file(path).unwrap())
         }
     };
+    record_on_threads(entries, |_| {});
+}
+
+/// Changes tables on several threads. Calls `reported` after each report of the first thread.
+fn record_on_threads(entries: u32, reported: impl Fn(u32) + Sync) {
     write_to_test(STARTED);
     let barrier = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let barrier = &barrier;
-            let run = move || record(entries, thread, barrier);
+            let (barrier, reported) = (&barrier, &reported);
+            let run = move || {
+                record(entries, thread, |changes| {
+                    if thread == 0 {
+                        reported(changes);
+                    }
+                    // A thread that sleeps in the middle of a packet would lose it to the others, if
+                    // these went on.
+                    barrier.wait();
+                });
+            };
             thread::Builder::new()
                 .name(format!("writer {thread}"))
                 .spawn_scoped(scope, run)
@@ -126,7 +160,8 @@ fn changes_tables_until_it_is_killed() {
     });
 }
 
-fn record(entries: u32, thread: u32, barrier: &Barrier) {
+/// Changes the table of a thread. Calls `reported` after each report.
+fn record(entries: u32, thread: u32, reported: impl Fn(u32)) {
     let mut table = Table::new();
     for number in 0.. {
         let (id, sent_bytes) = change(&mut table, entries, thread, number);
@@ -148,8 +183,7 @@ fn record(entries: u32, thread: u32, barrier: &Barrier) {
         if number % REPORT_CHANGES == REPORT_CHANGES - 1 {
             let report = (u64::from(number + 1) << 8 | u64::from(thread)).to_le_bytes();
             write_to_test(&report);
-            // A thread that sleeps in the middle of a packet would lose it to the others, if these went on.
-            barrier.wait();
+            reported(number + 1);
         }
     }
 }
@@ -384,6 +418,38 @@ fn a_streamed_session_knows_its_tables_after_a_kill() {
     let (changes, _) = assert_tables(&traces[0], entries);
     assert_has_reported(changes, reported);
     fs::remove_dir_all(&directory).unwrap();
+}
+
+/// The parts that snapshots have taken are in files of their own, until the ring has replaced them.
+#[test]
+fn a_flight_recorder_knows_its_tables_after_a_kill() {
+    let _guard = alone();
+    for kill in 0..5 {
+        let directory = crash_directory("flight");
+        let entries = 300;
+        let mut program = Program::start(&directory, entries, Kind::FlightRecorder);
+        program.wait_for(12_000 + kill * 1111);
+        let reported = program.kill();
+        let leftover = leftovers(&directory).unwrap().remove(0);
+        let traces = leftover.recover_into(&directory).unwrap();
+        let Content { tables, .. } = read(&fs::read(&traces[0].path).unwrap());
+        for thread in 0..THREADS {
+            let name = format!("writer {thread}");
+            let of_thread = |account: &&SequenceAccount| {
+                account.thread_name.as_ref() == Some(&name) && account.folded > 0
+            };
+            let account = traces[0].sequences.iter().find(of_thread).unwrap();
+            assert!(account.begun >= u64::from(reported[thread as usize]));
+            // At most one packet was not complete.
+            let changes = [account.begun as u32, account.begun as u32 - 1];
+            let expected = changes.map(|changes| table_after(changes, entries, thread));
+            assert!(
+                expected.contains(&tables[&thread]),
+                "kill {kill}: {account}"
+            );
+        }
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }
 
 #[test]

@@ -292,10 +292,11 @@ fn buffer_of(
         writers: totals_of(&process.rows, id),
         has_evicted: rings.iter().any(|ring| ring.has_evicted),
         is_sealed,
-        // The trace file has the states before the first packets of the buffer.
-        states: match sequence_ids.is_empty() {
-            true => states,
-            false => RecoveredStates::default(),
+        // A trace file has the states before the first packets of the buffer, and what was written into it
+        // since is not part of a state. What was read into parts is.
+        states: match part.is_streamed && !sequence_ids.is_empty() {
+            true => RecoveredStates::default(),
+            false => states,
         },
         sequence_ids,
     })

@@ -37,6 +37,8 @@ pub(crate) struct TracePart {
     recording_id: u64,
     /// True if the part has the packets that a trace begins with.
     pub(crate) has_begun: bool,
+    /// True if a session has streamed into a trace file.
+    pub(crate) is_streamed: bool,
 }
 
 impl TracePart {
@@ -76,6 +78,7 @@ impl TracePart {
         if (metadata.dev(), metadata.ino()) != (output.device, output.inode) {
             return Err(io::Error::other("the trace file was replaced"));
         }
+        self.is_streamed = true;
         self.add(file)
     }
 

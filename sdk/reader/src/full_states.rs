@@ -189,14 +189,16 @@ impl FullStates {
         Ok(())
     }
 
-    /// Adds the states that a packet contains. A later packet adds producers to a state: it names one
-    /// that the state has already.
+    /// Adds the states that a packet contains. A later packet that names new producers beside known ones
+    /// adds these to the state. One that names known ones alone begins a part of the trace, such as that of
+    /// a flight recorder: its state replaces the one before, which may lack what was lost.
     ///
-    /// Trace processor keeps another state then. So it shows other states if the producers of one state
-    /// come at different times.
+    /// Trace processor keeps another state in both cases. So it shows other states if the producers of one
+    /// state come at different times, or if something was lost between two parts.
     #[cold]
     fn add_states(&mut self, states: &[u8]) -> Result<(), DecodeError> {
         let known_before = self.states.len();
+        let mut named = HashSet::new();
         for instance in ProtoVmsDecoder::new(states).instance() {
             let instance = instance?;
             let Some(program) = instance.program()? else {
@@ -210,10 +212,23 @@ impl FullStates {
                     producers.insert(producer?);
                 }
             }
-            let mut known = self.states[..known_before].iter();
-            let known = known.position(|state| {
-                state.vm.program_bytes() == program && !state.producers.is_disjoint(&producers)
+            let known = self.states[..known_before].iter().enumerate();
+            let known = known.filter(|(index, state)| {
+                // Two buffers may each have a state of the same producers.
+                !named.contains(index)
+                    && state.vm.program_bytes() == program
+                    && !state.producers.is_disjoint(&producers)
             });
+            let known = known.map(|(index, _)| index).next();
+            if let Some(index) = known {
+                named.insert(index);
+                let state = &mut self.states[index];
+                if producers.is_subset(&state.producers)
+                    && let Some(vm) = vm_of(program, &instance, state.vm.memory_limit_bytes())
+                {
+                    state.vm = vm;
+                }
+            }
             let Some(index) = known.or_else(|| self.new_state(program, &instance)) else {
                 continue;
             };
@@ -234,14 +249,10 @@ impl FullStates {
         if self.states.len() >= STATES_MAX {
             return None;
         }
-        let program = Program::parse(program).ok()?;
         let limit_kib = instance.memory_limit_kb().ok()?.unwrap_or_default();
         let limit_bytes = (limit_kib as usize).saturating_mul(1024);
         let limit_bytes = limit_bytes.min(self.left_bytes);
-        let state = instance.state().ok()?;
-        let state = state.as_ref();
-        let state = state.map_or(&[][..], |it| it.as_decoder().bytes());
-        let vm = Vm::with_state(program, limit_bytes, state).ok()?;
+        let vm = vm_of(program, instance, limit_bytes)?;
         self.left_bytes -= limit_bytes;
         self.states.push(State {
             vm,
@@ -249,6 +260,13 @@ impl FullStates {
         });
         Some(self.states.len() - 1)
     }
+}
+
+/// Returns a machine with the state of an announcement; `None` if program or state are malformed.
+fn vm_of(program: &[u8], instance: &InstanceDecoder<'_>, limit_bytes: usize) -> Option<Vm> {
+    let state = instance.state().ok()?;
+    let state = state.as_ref().map_or(&[][..], |it| it.as_decoder().bytes());
+    Vm::with_state(Program::parse(program).ok()?, limit_bytes, state).ok()
 }
 
 /// Appends the fields of a packet that the service vouches for.

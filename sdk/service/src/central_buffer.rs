@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::buffer_counts::{AlreadyRead, BufferCounts, EarlierCounts};
 use super::folded_state::{FoldedState, FoldedStates, FoldingObserver, StateStats};
-use super::packet_framer::Writer;
+use super::packet_framer::{PacketFramer, Writer};
 use super::reader_lag::{ReaderLag, Urgency};
 use super::state_log::StateLog;
 use super::trace_buffer::{
@@ -461,6 +461,12 @@ impl CentralBuffer {
             Some(states) => states.clone(),
             None => self.states.lock().announce(writers),
         }
+    }
+
+    /// Folds packets that `framer` has just taken out of this buffer, which is still locked, into the
+    /// states.
+    pub(super) fn fold_read(&self, buffer: &TraceBuffer, framer: &PacketFramer) {
+        self.states.lock().fold_read(buffer, framer);
     }
 
     /// Returns the states of overwritten packets.

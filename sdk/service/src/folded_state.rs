@@ -11,7 +11,7 @@ use tracezero_core::ids::ProducerId;
 use tracezero_core::protos::sequences;
 use tracezero_protovm::{ApplyError, Program, ProgramError, StateTooLong, Vm};
 
-use super::packet_framer::Writer;
+use super::packet_framer::{PacketFramer, Writer};
 use super::state_log::{LoggedState, LoggedVm, StateLog};
 use super::trace_buffer::{EvictedChunk, OverwriteObserver, Overwritten, Packet, TraceBuffer};
 
@@ -58,7 +58,7 @@ impl OverwriteObserver for FoldingObserver {
     }
 
     fn end_of_chunk(&mut self, chunk: EvictedChunk) {
-        self.0.lock().log_chunk(&chunk);
+        self.0.lock().log_chunks(&[chunk]);
     }
 }
 
@@ -261,43 +261,93 @@ impl FoldedStates {
         self.vms.iter().any(|vm| vm.producers.contains(&producer))
     }
 
-    /// Offers a packet to the VMs of its producer, in the order of their creation, until one takes it.
+    /// Offers an overwritten packet to the VMs of its producer.
     pub(super) fn fold(&mut self, packet: &Packet<'_>) -> Overwritten {
         let origin = packet.origin();
-        let mut is_joined = false;
+        if !self.folds(origin.producer_id) {
+            return Overwritten::Lost;
+        }
+        let mut patch = std::mem::take(&mut self.patch);
+        patch.clear();
+        // A VM skips a packet that is larger, and counts it.
+        if packet.len_bytes() <= PATCH_MAX_BYTES {
+            for slice in packet.slices() {
+                patch.extend_from_slice(slice);
+            }
+        }
+        let is_taken = match packet.len_bytes() <= PATCH_MAX_BYTES {
+            true => self.fold_bytes(origin.producer_id, &patch),
+            false => self.skip(origin.producer_id),
+        };
+        self.patch = patch;
+        let writer = (origin.producer_id, origin.writer_id);
+        if !is_taken || self.announced.contains(&writer) {
+            return Overwritten::Lost;
+        }
+        if let Some(log) = &mut self.log {
+            log.note_folded();
+        }
+        Overwritten::Folded
+    }
+
+    /// Offers a packet to the VMs of its producer, in the order of their creation, until one takes it.
+    /// Returns whether one has.
+    fn fold_bytes(&mut self, producer: ProducerId, patch: &[u8]) -> bool {
         for (index, vm) in self.vms.iter_mut().enumerate() {
-            if !vm.producers.contains(&origin.producer_id) {
+            if !vm.producers.contains(&producer) {
                 continue;
             }
-            if packet.len_bytes() > PATCH_MAX_BYTES || vm.is_stopped() {
+            if vm.is_stopped() {
                 vm.folds.skipped += 1;
                 continue;
             }
-            if !is_joined {
-                is_joined = true;
-                self.patch.clear();
-                for slice in packet.slices() {
-                    self.patch.extend_from_slice(slice);
-                }
-            }
-            let applied = vm.fold(&self.patch);
+            let applied = vm.fold(patch);
             if applied.has_changed
                 && let Some(log) = &mut self.log
             {
-                log.note_change(index, &self.patch);
+                log.note_change(index, patch);
             }
             if applied.is_taken {
-                let writer = (origin.producer_id, origin.writer_id);
-                if self.announced.contains(&writer) {
-                    return Overwritten::Lost;
-                }
-                if let Some(log) = &mut self.log {
-                    log.note_folded();
-                }
-                return Overwritten::Folded;
+                return true;
             }
         }
-        Overwritten::Lost
+        false
+    }
+
+    /// Counts a packet that is too large to be folded.
+    fn skip(&mut self, producer: ProducerId) -> bool {
+        let vms = self.vms.iter_mut();
+        for vm in vms.filter(|vm| vm.producers.contains(&producer)) {
+            vm.folds.skipped += 1;
+        }
+        false
+    }
+
+    /// Folds packets that were read into a part of a trace. Later parts can be without this one, but
+    /// their packets build on it.
+    pub(super) fn fold_read(&mut self, buffer: &TraceBuffer, framer: &PacketFramer) {
+        let mut writers = BTreeSet::new();
+        framer.each_taken(|writer, patch| {
+            let is_taken = match patch.len() <= PATCH_MAX_BYTES {
+                true => self.fold_bytes(writer.0, patch),
+                false => self.skip(writer.0),
+            };
+            if is_taken {
+                writers.insert(writer);
+            }
+        });
+        let position = |(producer_id, writer_id): Writer| {
+            let position = buffer.read_position(producer_id, writer_id)?;
+            Some(EvictedChunk {
+                producer_id,
+                writer_id,
+                chunk_id: position.chunk_id,
+                payload_bytes: position.chunk_bytes,
+                is_newest: true,
+            })
+        };
+        let chunks: Vec<_> = writers.into_iter().filter_map(position).collect();
+        self.log_chunks(&chunks);
     }
 
     /// Folds the unread packets of a buffer that is taken for a clone: the session's trace does not have
@@ -337,11 +387,11 @@ impl FoldedStates {
         self.log.take()
     }
 
-    /// Writes what was folded of a chunk into the log.
-    fn log_chunk(&mut self, chunk: &EvictedChunk) {
+    /// Writes what was folded into the log: packets of these chunks, each of another writer.
+    fn log_chunks(&mut self, chunks: &[EvictedChunk]) {
         let vms = || self.vms.iter().map(StateVm::logged).collect();
         if let Some(log) = &mut self.log
-            && let Err(error) = log.end_chunk(chunk, vms)
+            && let Err(error) = log.end_chunks(chunks, vms)
         {
             self.stop_logging(&error);
         }

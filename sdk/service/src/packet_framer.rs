@@ -255,6 +255,26 @@ impl PacketFramer {
         writers
     }
 
+    /// Calls `each` with the writer and the bytes of each packet that was taken and is not appended yet,
+    /// except for those that were too large to be copied.
+    pub(super) fn each_taken(&self, mut each: impl FnMut(Writer, &[u8])) {
+        let mut rest = self.bytes.as_slice();
+        for taken in &self.taken {
+            let (mut bytes, behind) = rest.split_at(taken.len);
+            rest = behind;
+            match taken.kind {
+                TakenKind::One => each(taken.writer(), bytes),
+                TakenKind::Run => {
+                    while let Some((packet, next)) = split_first_packet(bytes) {
+                        each(taken.writer(), packet);
+                        bytes = next;
+                    }
+                }
+                TakenKind::TooLarge => {}
+            }
+        }
+    }
+
     /// Copies packets out of a buffer.
     #[inline]
     fn take(&mut self, packets: &Packets<'_>) {

@@ -326,7 +326,7 @@ impl Service {
         if has_crash_files == Some(true) {
             reader.write_positions();
         }
-        reader.framer.introduce_anew();
+        reader.begin_part();
         reader.pass = None;
         let mut pass = Pass::new(Extent::WhatIsThere);
         while let Some(batch) = self.next_batch(session, &mut reader, &mut pass) {

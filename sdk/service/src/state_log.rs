@@ -98,27 +98,29 @@ impl StateLog {
         self.folded += 1;
     }
 
-    /// Writes what was noted of a chunk.
-    pub(super) fn end_chunk<'a>(
+    /// Writes what was noted: of packets of these chunks, each of another writer. Packets that are folded
+    /// and not lost are of a single chunk.
+    pub(super) fn end_chunks<'a>(
         &mut self,
-        chunk: &EvictedChunk,
+        chunks: &[EvictedChunk],
         vms: impl FnOnce() -> Vec<LoggedVm<'a>>,
     ) -> io::Result<()> {
         if self.changes.is_empty() && self.folded == 0 {
             return Ok(());
         }
-        let writer = self.writers.entry(chunk.writer_id);
-        let writer = writer.or_insert(LoggedWriter {
-            chunk_id: chunk.chunk_id,
-            chunk_bytes: chunk.payload_bytes,
-            folded: 0,
-        });
-        writer.folded += std::mem::take(&mut self.folded);
-        if chunk.is_newest {
-            writer.chunk_id = chunk.chunk_id;
-            writer.chunk_bytes = chunk.payload_bytes;
+        for chunk in chunks {
+            let writer = self.writers.entry(chunk.writer_id);
+            let writer = writer.or_insert(LoggedWriter {
+                chunk_id: chunk.chunk_id,
+                chunk_bytes: chunk.payload_bytes,
+                folded: 0,
+            });
+            writer.folded += std::mem::take(&mut self.folded);
+            if chunk.is_newest {
+                writer.chunk_id = chunk.chunk_id;
+                writer.chunk_bytes = chunk.payload_bytes;
+            }
         }
-        let writer = *writer;
         if self.changes_bytes > self.states_bytes.max(CHANGES_MIN_BYTES) {
             return self.write_anew(&vms());
         }
@@ -132,7 +134,9 @@ impl StateLog {
                     change.set_packet(packet);
                 });
             }
-            add_writer(record, chunk.writer_id, &writer);
+            for chunk in chunks {
+                add_writer(record, chunk.writer_id, &self.writers[&chunk.writer_id]);
+            }
         });
         self.clear_changes();
         self.changes_bytes += record.len() as u64;

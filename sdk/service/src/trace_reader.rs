@@ -87,6 +87,9 @@ pub(crate) struct TraceReader {
     /// The reason why the file ends before the trace, if it does.
     pub(super) file_end: Option<FileEnd>,
     announced_states: AnnouncedStates,
+    /// True if the trace is read in parts, each of which is a trace of its own. What was read is then
+    /// folded into the states with which later parts begin.
+    reads_parts: bool,
     /// Encodes announcements of sequences that come during a pass.
     pub(super) encode_announcement: EncodeAnnouncement,
     /// How far the sequences of the present batch were read. `None` unless a recovery needs it.
@@ -108,6 +111,7 @@ impl TraceReader {
             written_bytes: 0,
             file_end: None,
             announced_states: AnnouncedStates::default(),
+            reads_parts: false,
             encode_announcement: Box::new(|_| Vec::new()),
             positions: None,
         }
@@ -123,10 +127,20 @@ impl TraceReader {
                     .map(|(producer, writer, _)| (producer, writer))
                     .collect::<Vec<_>>()
             });
-            buffer.announce_states(writers.into_iter())
+            match self.reads_parts {
+                true => buffer.folded_states(),
+                false => buffer.announce_states(writers.into_iter()),
+            }
         });
         let states = states.collect();
         self.announced_states.begin(provenance, states)
+    }
+
+    /// Begins a part of the trace that is a trace of its own.
+    pub(super) fn begin_part(&mut self) {
+        self.framer.introduce_anew();
+        self.announced_states = AnnouncedStates::default();
+        self.reads_parts = true;
     }
 
     /// Writes, behind each batch, how far sequences were read, so that a recovery can continue
@@ -206,8 +220,14 @@ impl TraceReader {
                         index,
                         sequences,
                         |producer| buffer.folds(producer),
-                        || buffer.announce_states(writers.iter().copied()),
+                        || match self.reads_parts {
+                            true => buffer.folded_states(),
+                            false => buffer.announce_states(writers.iter().copied()),
+                        },
                     );
+                    if self.reads_parts {
+                        buffer.fold_read(trace_buffer, &self.framer);
+                    }
                 }
                 goes_on
             });

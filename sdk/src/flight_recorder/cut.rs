@@ -48,17 +48,26 @@ pub(super) fn write_trace(
     let Some((last, earlier)) = parts.split_last() else {
         return Ok(());
     };
-    // The service's first packets say how to read the trace, and hold for earlier parts, too.
+    // The service's first packets say how to read the trace, and hold for earlier parts, too. A state is
+    // that before the packets of its part; readers take the first one.
     let mut rest = packets(&last.trace).peekable();
+    let mut last_states = Vec::new();
     while let Some(packet) = rest.next_if(Packet::is_of_service) {
-        out.write_all(packet.framed)?;
-    }
-    for (number, part) in earlier.iter().enumerate() {
-        for packet in packets(&part.trace).filter(|packet| !packet.is_of_service()) {
-            cuts.write(number, &packet, out)?;
+        match packet.has_states() {
+            true => last_states.push(packet),
+            false => out.write_all(packet.framed)?,
         }
     }
-    for packet in rest {
+    for (number, part) in earlier.iter().enumerate() {
+        for packet in packets(&part.trace) {
+            if packet.has_states() {
+                out.write_all(packet.framed)?;
+            } else if !packet.is_of_service() {
+                cuts.write(number, &packet, out)?;
+            }
+        }
+    }
+    for packet in last_states.into_iter().chain(rest) {
         cuts.write(earlier.len(), &packet, out)?;
     }
     Ok(())
@@ -77,6 +86,11 @@ struct Packet<'p> {
 impl Packet<'_> {
     fn is_of_service(&self) -> bool {
         self.sequence_id == SERVICE_SEQUENCE_ID
+    }
+
+    /// Returns true for a packet with the states of packets that a ring has overwritten.
+    fn has_states(&self) -> bool {
+        self.is_of_service() && matches!(self.decoder().protovms(), Ok(Some(_)))
     }
 
     fn decoder(&self) -> TracePacketDecoder<'_> {
