@@ -1,7 +1,7 @@
 //! States that rings keep of overwritten packets, when the process is killed: a program changes tables
 //! until it is killed, and the recovered trace has each table as it was then.
 //!
-//! `TRACEZERO_KILLS` sets the number of kills.
+//! `TRACEZERO_KILLS` sets the number of kills: see `ci/kills.sh`.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -286,7 +286,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It has ended, unless a test has failed.
+        // The program has ended, unless a test has failed.
         let _ = self.child.kill();
     }
 }
@@ -470,7 +470,7 @@ fn a_copy_of_a_stopped_process_has_its_tables() {
     fs::remove_dir_all(&directory).unwrap();
 }
 
-/// The ring changes faster than it is copied, so packets may be missing. What is there fits together.
+/// The ring changes faster than it is copied, so packets may be missing.
 #[test]
 fn a_copy_of_a_running_process_has_its_tables() {
     let _guard = alone();

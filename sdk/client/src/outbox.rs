@@ -24,9 +24,10 @@ const ITEMS_MAX: usize = 1 << 18;
 /// nested message that is open at the end of the chunk.
 const PATCHES_PER_CHUNK: usize = 8;
 
-/// The number of chunks that overtake a patch. Without a limit, a ring that is smaller than the shared
-/// memory could overwrite a packet before its patch comes.
-const MOVES_MAX: usize = 16;
+/// The number of chunks of an item from which on further ones stay behind the patches that follow it.
+/// Without a limit, a ring that is smaller than the shared memory could overwrite a packet before its
+/// patch comes.
+const MOVES_MAX: usize = 4;
 
 /// Something to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,9 +139,12 @@ impl Batch {
     fn add(&mut self, request: &CommitRequest) {
         if !request.chunks_to_move.is_empty() {
             let new = request.chunks_to_move.len();
+            let has_patches = self
+                .open_moves
+                .is_some_and(|index| index + 1 < self.items.len());
             let open = self.open_moves.and_then(|index| self.items.get_mut(index));
             if let Some(Item::Moves { count }) = open
-                && *count < MOVES_MAX
+                && (!has_patches || *count + new <= MOVES_MAX)
             {
                 *count += new;
             } else {

@@ -78,7 +78,8 @@ impl FoundSession {
         // The logs come later, for the same reason: what leaves a ring is in its log then.
         let mut states = BTreeMap::new();
         for (&index, rings) in &rings {
-            states.insert(index, states_of(folder, rings, &mut damages));
+            let nonce = process.meta.nonce;
+            states.insert(index, states_of(folder, rings, nonce, &mut damages));
         }
         let preamble = read_file(&folder.join(PREAMBLE_FILE), PREAMBLE_MAX_BYTES);
         let mut preamble = preamble.unwrap_or_else(|error| {
@@ -212,7 +213,12 @@ fn rings(
 
 /// Reads the states that the oldest of a buffer's rings has kept. The packets of this ring come first in
 /// the trace, so what later rings have overwritten is not part of a state.
-fn states_of(folder: &Path, rings: &[RingFile], damages: &mut Vec<String>) -> RecoveredStates {
+fn states_of(
+    folder: &Path,
+    rings: &[RingFile],
+    nonce: u64,
+    damages: &mut Vec<String>,
+) -> RecoveredStates {
     let Some(RingHeader {
         buffer_index,
         generation,
@@ -232,8 +238,12 @@ fn states_of(folder: &Path, rings: &[RingFile], damages: &mut Vec<String>) -> Re
             return RecoveredStates::default();
         }
     };
+    if log.len() as u64 == STATES_MAX_BYTES {
+        damages.push(format!("{name}: more than {STATES_MAX_BYTES} bytes"));
+        return RecoveredStates::default();
+    }
     log.truncate(whole_packets(&log));
-    RecoveredStates::read(&log, PRODUCER).unwrap_or_else(|error| {
+    RecoveredStates::read(&log, nonce, PRODUCER).unwrap_or_else(|error| {
         damages.push(format!("{name}: {error}"));
         RecoveredStates::default()
     })
@@ -264,7 +274,10 @@ fn buffer_of(
             sequence_ids.push((writer_id, sequence_id));
         }
     }
-    states.continue_in(&mut buffer, PRODUCER, &client);
+    // A trace file has the states before the first packets of the buffer, and what was written into it
+    // since is not part of a state. What was read into parts is.
+    let has_states = !part.is_streamed || sequence_ids.is_empty();
+    states.continue_in(&mut buffer, PRODUCER, &client, has_states);
     let mut newest = HashMap::new();
     for ring in rings {
         match ring.commit_to(&mut buffer, client, &mut newest) {
@@ -292,11 +305,9 @@ fn buffer_of(
         writers: totals_of(&process.rows, id),
         has_evicted: rings.iter().any(|ring| ring.has_evicted),
         is_sealed,
-        // A trace file has the states before the first packets of the buffer, and what was written into it
-        // since is not part of a state. What was read into parts is.
-        states: match part.is_streamed && !sequence_ids.is_empty() {
-            true => RecoveredStates::default(),
-            false => states,
+        states: match has_states {
+            true => states,
+            false => RecoveredStates::default(),
         },
         sequence_ids,
     })

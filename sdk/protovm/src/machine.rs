@@ -12,6 +12,17 @@ use crate::tree::{MapEntry, Tree};
 /// The registers, which keep their values from patch to patch.
 pub(crate) type Registers = [Option<u64>; REGISTERS];
 
+/// Counts of all patches.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    /// Steps and units of work.
+    pub(crate) work: u64,
+    /// The number of times that a register has got another value.
+    pub(crate) register_changes: u64,
+    /// The number of times that a program has set, merged or deleted something.
+    pub(crate) operations: u64,
+}
+
 /// Where an instruction works.
 #[derive(Clone, Copy)]
 struct Cursors<'p> {
@@ -24,23 +35,25 @@ struct Cursors<'p> {
 struct Machine<'a> {
     tree: &'a mut Tree,
     registers: &'a mut Registers,
+    counters: &'a mut Counters,
     budget: Budget,
     iteration_depth: usize,
     /// The path of the instruction that failed, innermost index first. Empty until one fails.
     failed: Vec<u32>,
 }
 
-/// Runs a program for one patch. Adds to `work` what it has cost.
+/// Runs a program for one patch.
 pub(crate) fn run(
     instructions: &[Instruction],
     patch: &[u8],
     tree: &mut Tree,
     registers: &mut Registers,
-    work: &mut u64,
+    counters: &mut Counters,
 ) -> Result<(), ApplyError> {
     let mut machine = Machine {
         tree,
         registers,
+        counters,
         budget: Budget::new(),
         iteration_depth: 0,
         failed: Vec::new(),
@@ -51,6 +64,7 @@ pub(crate) fn run(
         saved_destination: None,
     };
     let result = machine.run_list(instructions, cursors);
+    let work = &mut machine.counters.work;
     *work = work.saturating_add(machine.budget.spent());
     result.map_err(|failure| {
         let mut path = machine.failed;
@@ -117,18 +131,26 @@ impl Machine<'_> {
                     }
                 };
                 let register = register_index(*register)?;
-                self.registers[usize::from(register)] = Some(scalar.value);
+                let register = &mut self.registers[usize::from(register)];
+                if register.replace(scalar.value) != Some(scalar.value) {
+                    self.counters.register_changes += 1;
+                }
             }
             Operation::Merge(flags) => {
                 let bytes = source.message()?;
+                self.counters.operations += 1;
                 self.tree
                     .merge(destination, bytes, *flags, &mut self.budget)?;
             }
-            Operation::Set => self.tree.set(destination, source, &mut self.budget)?,
+            Operation::Set => {
+                self.counters.operations += 1;
+                self.tree.set(destination, source, &mut self.budget)?;
+            }
             Operation::Del => {
                 if destination != ROOT && Some(destination) == saved_destination {
                     return Err(AbortCause::DeletesSelected.into());
                 }
+                self.counters.operations += 1;
                 self.tree.delete(destination)?;
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::error::{ApplyError, StateTooLong};
 use crate::limits::REGISTERS;
-use crate::machine::{self, Registers};
+use crate::machine::{self, Counters, Registers};
 use crate::program::Program;
 use crate::serialize::append_state;
 use crate::tree::Tree;
@@ -13,7 +13,7 @@ pub struct Vm {
     program: Program,
     tree: Tree,
     registers: Registers,
-    work: u64,
+    counters: Counters,
 }
 
 impl Vm {
@@ -27,7 +27,7 @@ impl Vm {
             program,
             tree: Tree::new(memory_limit_bytes),
             registers: [None; REGISTERS],
-            work: 0,
+            counters: Counters::default(),
         }
     }
 
@@ -45,7 +45,7 @@ impl Vm {
             program,
             tree: Tree::with_bytes(memory_limit_bytes, state)?,
             registers: [None; REGISTERS],
-            work: 0,
+            counters: Counters::default(),
         })
     }
 
@@ -61,7 +61,7 @@ impl Vm {
             patch,
             &mut self.tree,
             &mut self.registers,
-            &mut self.work,
+            &mut self.counters,
         )
     }
 
@@ -69,14 +69,32 @@ impl Vm {
     /// some 10 ns.
     #[must_use]
     pub const fn work(&self) -> u64 {
-        self.work
+        self.counters.work
     }
 
-    /// Returns a number that grows with each change of the state. So a patch has changed nothing if the
-    /// number is the same before and after it.
+    /// Returns a number that grows with each change of the state, of its form in memory, or of a register.
+    /// So the machine has ignored a patch if the number is the same before and after it.
     #[must_use]
     pub const fn changes(&self) -> u64 {
-        self.tree.arena().changes()
+        self.tree.arena().changes() + self.counters.register_changes
+    }
+
+    /// Returns how often the program has set, merged or deleted something.
+    #[must_use]
+    pub const fn operations(&self) -> u64 {
+        self.counters.operations
+    }
+
+    /// Returns the registers, which keep their values from patch to patch. They are not part of the
+    /// serialized state.
+    #[must_use]
+    pub const fn registers(&self) -> &[Option<u64>; REGISTERS] {
+        &self.registers
+    }
+
+    /// Sets the registers.
+    pub const fn set_registers(&mut self, registers: [Option<u64>; REGISTERS]) {
+        self.registers = registers;
     }
 
     /// Returns the serialized state.

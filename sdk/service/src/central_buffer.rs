@@ -396,9 +396,10 @@ impl CentralBuffer {
             log = states.take_log();
             states.fold_all(&contents.buffer);
             if let Some(ring) = successor.crash_file() {
-                states.log(ring);
+                states.log(ring, successor.consumed_chunks());
             }
             drop(states);
+            contents.buffer.ignore_overwrites();
             self.observe(&mut successor);
         }
         TakenBuffer {
@@ -422,7 +423,7 @@ impl CentralBuffer {
         let mut states = self.states.lock();
         let is_kept = states.add(producer, data_source, program, limit_kib);
         if is_kept && let Some(ring) = contents.buffer.crash_file() {
-            states.log(ring);
+            states.log(ring, contents.buffer.consumed_chunks());
         }
         drop(states);
         if is_kept {

@@ -37,8 +37,8 @@ pub trait Environment: Send + Sync {
         let _ = reached;
     }
 
-    /// Notes in a log that a state lacks packets that a ring has overwritten. The service holds no lock
-    /// during the call. It calls this when the session ends.
+    /// Notes in a log that a state lacks packets that a ring has overwritten. The service calls this when
+    /// the session ends, and holds no lock during the call.
     fn state_incomplete(&self, session: SessionId, state: &StateStats) {
         let _ = (session, state);
     }

@@ -12,7 +12,7 @@ use tracezero_core::protos::sequences;
 use tracezero_protovm::{ApplyError, Program, ProgramError, StateTooLong, Vm};
 
 use super::packet_framer::{PacketFramer, Writer};
-use super::state_log::{LoggedState, LoggedVm, StateLog};
+use super::state_log::{DamagedLog, LoggedState, LoggedVm, LoggedWriter, StateLog};
 use super::trace_buffer::{EvictedChunk, OverwriteObserver, Overwritten, Packet, TraceBuffer};
 
 /// The maximum number of programs that producers may have for one data source in a buffer.
@@ -34,6 +34,10 @@ const WORK_MAX: u64 = 1 << 24;
 const WORK_PER_PACKET_MAX: u64 = 4096;
 const WORK_PER_BYTE_MAX: u64 = 16;
 
+/// The same for a recovery, which locks nothing: about ten seconds in all.
+const REPEATED_WORK_MAX: u64 = 1 << 30;
+const REPEATED_WORK_PER_PACKET_MAX: u64 = 1 << 16;
+
 /// The VMs of a buffer.
 #[derive(Debug, Default)]
 pub(super) struct FoldedStates {
@@ -47,6 +51,8 @@ pub(super) struct FoldedStates {
     patch: Vec<u8>,
     /// Writes changes into crash files.
     log: Option<StateLog>,
+    /// The reason why there is no log any more.
+    log_error: Option<Arc<str>>,
 }
 
 /// Folds the packets that a buffer overwrites.
@@ -73,9 +79,9 @@ struct StateVm {
     folds: FoldCounts,
 }
 
-/// What a program has done with a packet.
+/// The outcome of offering a packet to a program.
 #[derive(Clone, Copy, Debug)]
-struct Applied {
+struct FoldOutcome {
     /// False if the packet is not meant for the program, or was not applied completely.
     is_taken: bool,
     has_changed: bool,
@@ -119,6 +125,8 @@ pub struct StateStats {
     pub packets_failed: u64,
     /// The first fault, or the reason why there is no state at all.
     pub error: Option<Arc<str>>,
+    /// The reason why the state is not in the crash files of the session, although it has some.
+    pub crash_files_error: Option<Arc<str>>,
 }
 
 impl fmt::Display for StateStats {
@@ -205,7 +213,7 @@ impl FoldedStates {
             data_source,
             program,
             limit_kib,
-            state: Vec::new(),
+            ..LoggedState::default()
         };
         let Err(reason) = self.try_add(producer, &state) else {
             return true;
@@ -222,6 +230,7 @@ impl FoldedStates {
             data_source,
             program,
             limit_kib,
+            registers,
             ref state,
         } = *state;
         let of_name = self.vms.iter_mut();
@@ -242,9 +251,11 @@ impl FoldedStates {
         let program = Program::parse(program).map_err(NoVm::Program)?;
         let limit_bytes = u64::from(limit_kib) * 1024;
         let limit_bytes = usize::try_from(limit_bytes).unwrap_or(usize::MAX);
+        let mut vm = Vm::with_state(program, limit_bytes, state).map_err(NoVm::State)?;
+        vm.set_registers(registers);
         self.vms.push(StateVm {
             data_source: data_source.to_owned(),
-            vm: Vm::with_state(program, limit_bytes, state).map_err(NoVm::State)?,
+            vm,
             limit_kib,
             producers: BTreeSet::from([producer]),
             folds: FoldCounts::default(),
@@ -370,12 +381,24 @@ impl FoldedStates {
         }
     }
 
-    /// Writes all states into the log beside the file of a ring, which is created if there is none.
-    pub(super) fn log(&mut self, ring: &RingFile) {
+    /// Writes all states into the log beside the file of a ring. If there is none, it is created, and begins
+    /// behind these chunks of the writers of the ring.
+    pub(super) fn log(&mut self, ring: &RingFile, begin: impl Iterator<Item = EvictedChunk>) {
         let vms: Vec<_> = self.vms.iter().map(StateVm::logged).collect();
         let written = match &mut self.log {
             Some(log) => log.write_anew(&vms),
-            None => StateLog::create(ring, &vms).map(|log| self.log = Some(log)),
+            None => {
+                let writers = begin.map(|chunk| {
+                    let writer = LoggedWriter {
+                        chunk_id: chunk.chunk_id,
+                        chunk_bytes: chunk.payload_bytes,
+                        folded: 0,
+                    };
+                    (chunk.writer_id, writer)
+                });
+                let log = StateLog::create(ring, &vms, writers.collect());
+                log.map(|log| self.log = Some(log))
+            }
         };
         if let Err(error) = written {
             self.stop_logging(&error);
@@ -400,24 +423,37 @@ impl FoldedStates {
     /// Removes the log. It lacks changes, so a recovery would take it for more than it is.
     fn stop_logging(&mut self, error: &io::Error) {
         self.log = None;
-        for vm in &mut self.vms {
-            let error = format_args!("the state is not in the crash files: {error}");
-            vm.folds.note_error(&error);
+        self.log_error = Some(error.to_string().into());
+    }
+
+    /// Takes over a state of a log, of which this is the only producer.
+    pub(super) fn restore(
+        &mut self,
+        producer: ProducerId,
+        state: &LoggedState<'_>,
+    ) -> Result<(), DamagedLog> {
+        let states = self.vms.len();
+        let added = self.try_add(producer, state);
+        added.map_err(|error| DamagedLog::State(error.to_string()))?;
+        match self.vms.len() > states {
+            true => Ok(()),
+            false => Err(DamagedLog::State("a state is there twice".to_owned())),
         }
     }
 
-    /// Takes over a state of a log, of which this is the only producer. A state that no log has is left
-    /// out.
-    pub(super) fn restore(&mut self, producer: ProducerId, state: &LoggedState<'_>) {
-        let _ = self.try_add(producer, state);
-    }
-
-    /// Applies a packet that has changed the state at a position.
-    pub(super) fn repeat_change(&mut self, state: usize, patch: &[u8]) {
-        if let Some(vm) = self.vms.get_mut(state)
-            && !vm.is_stopped()
-        {
-            vm.fold(patch);
+    /// Applies a packet that has changed the state at a position. The work that it may cost depends on the
+    /// log alone, because the packets that changed nothing are missing there.
+    pub(super) fn repeat_change(&mut self, state: usize, patch: &[u8]) -> Result<(), DamagedLog> {
+        let vm = self.vms.get_mut(state);
+        let vm = vm.ok_or_else(|| DamagedLog::State(format!("there is no state {state}")))?;
+        // The result was the same when the packet was folded.
+        let _ = vm.vm.apply(patch);
+        vm.folds.work_max += REPEATED_WORK_PER_PACKET_MAX;
+        match vm.vm.work() > REPEATED_WORK_MAX + vm.folds.work_max {
+            true => Err(DamagedLog::State(
+                "to repeat the changes takes too long".to_owned(),
+            )),
+            false => Ok(()),
         }
     }
 
@@ -446,6 +482,7 @@ impl FoldedStates {
             packets_folded: vm.folds.folded,
             packets_failed: vm.folds.aborted + vm.folds.skipped,
             error: vm.folds.first_error.clone(),
+            crash_files_error: self.log_error.clone(),
         });
         let refused = self.refused.iter().map(move |(name, error)| StateStats {
             data_source: name.clone(),
@@ -454,6 +491,7 @@ impl FoldedStates {
             packets_folded: 0,
             packets_failed: 0,
             error: Some(Arc::clone(error)),
+            crash_files_error: None,
         });
         kept.chain(refused)
     }
@@ -468,11 +506,12 @@ impl StateVm {
         }
     }
 
-    fn fold(&mut self, patch: &[u8]) -> Applied {
+    fn fold(&mut self, patch: &[u8]) -> FoldOutcome {
         self.folds.work_max += WORK_PER_PACKET_MAX + WORK_PER_BYTE_MAX * patch.len() as u64;
-        let changes = self.vm.changes();
+        let (changes, operations) = (self.vm.changes(), self.vm.operations());
         let result = self.vm.apply(patch);
         let has_changed = self.vm.changes() != changes;
+        let is_ignored = self.vm.operations() == operations;
         if self.is_stopped() {
             self.folds
                 .note_error(&"the program took too long, and was stopped");
@@ -480,13 +519,13 @@ impl StateVm {
         match &result {
             Ok(()) => self.folds.folded += 1,
             // The packet is not one of those that the program is for.
-            Err(ApplyError::Missing { .. }) if !has_changed => {}
+            Err(ApplyError::Missing { .. }) if is_ignored => {}
             Err(error) => {
                 self.folds.aborted += 1;
                 self.folds.note_error(error);
             }
         }
-        Applied {
+        FoldOutcome {
             is_taken: result.is_ok(),
             has_changed,
         }

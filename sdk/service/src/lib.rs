@@ -103,7 +103,7 @@ pub use self::phase::State;
 pub use self::producer_endpoint::{ConnectRequest, ProducerEndpoint};
 pub use self::producer_link::VIOLATIONS_MAX;
 pub use self::recording::Recording;
-pub use self::recovered_states::RecoveredStates;
+pub use self::recovered_states::{DamagedStates, RecoveredStates};
 pub use self::recovery::{
     Preamble, RecordingState, RecoveredBuffer, RecoveredCounts, recording_id, write_recovered,
 };

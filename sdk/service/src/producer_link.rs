@@ -145,7 +145,7 @@ impl ProducerLink {
     }
 
     /// Copies finished packets out of chunks that writers still hold into all buffers that this
-    /// producer may write to, before the producer is removed.
+    /// producer may write to, before the producer is removed. What they lack then is lost.
     ///
     /// A process that was killed may not have registered its newest writers. If the producer could ever
     /// write to one buffer alone, that is where their packets belong.
@@ -156,6 +156,9 @@ impl ProducerLink {
         let buffers: Vec<_> = buffers.values().map(Arc::clone).collect();
         let of_unregistered = buffers.first().filter(|_| !had_several);
         self.scrape_into(&buffers, of_unregistered, Bound::None);
+        for buffer in &buffers {
+            buffer.with(|buffer| buffer.end_writers(self.id));
+        }
     }
 
     /// Copies finished packets out of chunks that writers still hold into those of `buffers` that

@@ -60,7 +60,7 @@ pub struct SequenceAccount {
     /// Packets lost because they came after newer ones had been read or overwritten.
     pub late: u64,
     /// Packets that the writer gave up for lack of shared memory when a part was already in the
-    /// buffer.
+    /// buffer, or that it was in the middle of when its process ended.
     pub aborted: u64,
     /// Packets lost because their middle or end is missing, or their bytes are damaged.
     pub corrupted: u64,

@@ -2,21 +2,23 @@
 //!
 //! The log begins with the states. Before the memory of a chunk is used again, the packets of that chunk
 //! that have changed a state are appended, in one write. When they take more room than the states, the
-//! log is written anew. So the file is at most about twice as long as the states, and each packet costs
-//! as much as it is long, however large the states are.
+//! log is written anew. So the file is at most about twice as long as the states, or 64 KiB longer, and
+//! each packet costs as much as it is long, however large the states are.
 //!
 //! Close to the memory limit of a state, a recovered one can have more: a state that was written and
 //! read again takes less memory, so it has room for changes that were refused.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
 
 use protozero::{DecodeError, HeapBuffered};
+use tracezero_core::crash_files::format::check_of;
 use tracezero_core::crash_files::{RingFile, StateFile};
 use tracezero_core::ids::{ChunkId, WriterId};
 use tracezero_core::protos::states;
-use tracezero_protovm::Vm;
+use tracezero_protovm::{REGISTERS, Vm};
 
 use super::trace_buffer::EvictedChunk;
 
@@ -37,7 +39,7 @@ pub(super) struct LoggedVm<'a> {
     pub(super) vm: &'a Vm,
 }
 
-/// What a log knows of a writer.
+/// The folded packets of a writer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoggedWriter {
     /// The newest chunk of which packets were overwritten, and the number of its bytes that were.
@@ -47,11 +49,29 @@ pub(super) struct LoggedWriter {
     pub(super) folded: u64,
 }
 
+impl LoggedWriter {
+    /// Returns a check of these numbers in a folder with this nonce.
+    fn check(&self, writer_id: WriterId, nonce: u64) -> u32 {
+        let numbers = [
+            writer_id.0.into(),
+            self.chunk_id.0.into(),
+            self.chunk_bytes.into(),
+            self.folded,
+        ];
+        check_of(nonce, numbers)
+    }
+}
+
+/// The writers of which packets were folded.
+pub(super) type LoggedWriters = BTreeMap<WriterId, LoggedWriter>;
+
 /// A log that is being written.
 #[derive(Debug)]
 pub(super) struct StateLog {
     file: StateFile,
-    writers: BTreeMap<WriterId, LoggedWriter>,
+    /// The nonce of the folder.
+    nonce: u64,
+    writers: LoggedWriters,
     /// The packets of the present chunk that have changed a state, back to back.
     packets: Vec<u8>,
     /// The state and the size of each of these packets.
@@ -67,16 +87,20 @@ pub(super) struct StateLog {
 }
 
 impl StateLog {
-    /// Creates a log beside the file of a ring.
-    pub(super) fn create(ring: &RingFile, vms: &[LoggedVm<'_>]) -> io::Result<Self> {
-        let (writers, mut state) = (BTreeMap::new(), Vec::new());
-        let mut states_bytes = 0;
+    /// Creates a log beside the file of a ring. The ring is empty and continues behind these writers.
+    pub(super) fn create(
+        ring: &RingFile,
+        vms: &[LoggedVm<'_>],
+        writers: LoggedWriters,
+    ) -> io::Result<Self> {
+        let (nonce, mut state, mut states_bytes) = (ring.nonce(), Vec::new(), 0);
         let file = StateFile::create(ring, |file| {
-            states_bytes = write_begin(vms, &writers, &mut state, file)?;
+            states_bytes = write_begin(vms, &writers, nonce, &mut state, file)?;
             Ok(())
         })?;
         Ok(Self {
             file,
+            nonce,
             writers,
             packets: Vec::new(),
             changes: Vec::new(),
@@ -121,9 +145,11 @@ impl StateLog {
                 writer.chunk_bytes = chunk.payload_bytes;
             }
         }
-        if self.changes_bytes > self.states_bytes.max(CHANGES_MIN_BYTES) {
-            return self.write_anew(&vms());
+        let is_long = self.changes_bytes > self.states_bytes.max(CHANGES_MIN_BYTES);
+        if is_long && self.write_anew(&vms()).is_ok() {
+            return Ok(());
         }
+        // Without room for a second file, the first one grows.
         let record = encode(|record| {
             let mut rest = &self.packets[..];
             for &(state, len_bytes) in &self.changes {
@@ -135,7 +161,8 @@ impl StateLog {
                 });
             }
             for chunk in chunks {
-                add_writer(record, chunk.writer_id, &self.writers[&chunk.writer_id]);
+                let writer = &self.writers[&chunk.writer_id];
+                add_writer(record, chunk.writer_id, writer, self.nonce);
             }
         });
         self.clear_changes();
@@ -145,14 +172,17 @@ impl StateLog {
 
     /// Writes all states, which contain the changes so far.
     pub(super) fn write_anew(&mut self, vms: &[LoggedVm<'_>]) -> io::Result<()> {
-        self.clear_changes();
+        let (writers, nonce, state) = (&self.writers, self.nonce, &mut self.state);
+        let mut states_bytes = 0;
+        // If this fails, try again when as many changes have come once more.
         self.changes_bytes = 0;
-        let (writers, state) = (&self.writers, &mut self.state);
-        let states_bytes = &mut self.states_bytes;
         self.file.replace(|file| {
-            *states_bytes = write_begin(vms, writers, state, file)?;
+            states_bytes = write_begin(vms, writers, nonce, state, file)?;
             Ok(())
-        })
+        })?;
+        self.states_bytes = states_bytes;
+        self.clear_changes();
+        Ok(())
     }
 
     fn clear_changes(&mut self) {
@@ -164,7 +194,8 @@ impl StateLog {
 /// Writes the states and writers that a log begins with. Returns the size of these records.
 fn write_begin(
     vms: &[LoggedVm<'_>],
-    writers: &BTreeMap<WriterId, LoggedWriter>,
+    writers: &LoggedWriters,
+    nonce: u64,
     state: &mut Vec<u8>,
     file: &mut File,
 ) -> io::Result<u64> {
@@ -184,6 +215,14 @@ fn write_begin(
                 out.set_data_source(data_source);
                 out.set_program(vm.program_bytes());
                 out.set_limit_kib(*limit_kib);
+                for (index, value) in (0..).zip(vm.registers()) {
+                    if let Some(value) = value {
+                        out.add_registers(|out| {
+                            out.set_index(index);
+                            out.set_value(*value);
+                        });
+                    }
+                }
             });
         }))?;
         state.clear();
@@ -198,18 +237,24 @@ fn write_begin(
     }
     write(encode(|record| {
         for (writer_id, writer) in writers {
-            add_writer(record, *writer_id, writer);
+            add_writer(record, *writer_id, writer, nonce);
         }
     }))?;
     Ok(size_bytes)
 }
 
-fn add_writer(record: &mut states::Record<'_>, writer_id: WriterId, writer: &LoggedWriter) {
+fn add_writer(
+    record: &mut states::Record<'_>,
+    writer_id: WriterId,
+    writer: &LoggedWriter,
+    nonce: u64,
+) {
     record.add_writers(|out| {
         out.set_writer_id(writer_id.0.into());
         out.set_chunk_id(writer.chunk_id.0);
         out.set_chunk_bytes(writer.chunk_bytes.into());
         out.set_folded(writer.folded);
+        out.set_check(writer.check(writer_id, nonce));
     });
 }
 
@@ -225,13 +270,14 @@ pub(super) struct LoggedState<'a> {
     pub(super) data_source: &'a str,
     pub(super) program: &'a [u8],
     pub(super) limit_kib: u32,
+    pub(super) registers: [Option<u64>; REGISTERS],
     pub(super) state: Vec<u8>,
 }
 
 /// A part of a log that is read.
 #[derive(Debug)]
 pub(super) enum LogEntry<'a> {
-    State(LoggedState<'a>),
+    State(Box<LoggedState<'a>>),
     /// A packet that has changed the state at a position.
     Change {
         state: usize,
@@ -240,45 +286,181 @@ pub(super) enum LogEntry<'a> {
     Writer(WriterId, LoggedWriter),
 }
 
-/// Reads a log. Calls `take` with its parts.
-pub(super) fn read_log(log: &[u8], mut take: impl FnMut(LogEntry<'_>)) -> Result<(), DecodeError> {
+/// The reason why a log cannot be used.
+#[derive(Debug)]
+pub(super) enum DamagedLog {
+    Malformed(DecodeError),
+    /// The begin is not whole.
+    CutOff,
+    /// Numbers have another check: they were changed, or the log is of another folder.
+    WrongCheck,
+    /// A state cannot be restored.
+    State(String),
+}
+
+impl From<DecodeError> for DamagedLog {
+    fn from(error: DecodeError) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+impl fmt::Display for DamagedLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(error) => error.fmt(f),
+            Self::CutOff => f.write_str("the begin is cut off"),
+            Self::WrongCheck => f.write_str("a check is wrong"),
+            Self::State(error) => f.write_str(error),
+        }
+    }
+}
+
+/// Reads a log of a folder with this nonce. Calls `take` with its parts.
+pub(super) fn read_log(
+    log: &[u8],
+    nonce: u64,
+    mut take: impl FnMut(LogEntry<'_>) -> Result<(), DamagedLog>,
+) -> Result<(), DamagedLog> {
     let mut state: Option<LoggedState<'_>> = None;
+    let mut has_begin = false;
     for record in states::StateLogDecoder::new(log).records() {
         let record = record?;
         if let Some(part) = record.state_part()? {
-            if let Some(state) = &mut state {
-                state.state.extend_from_slice(part);
-            }
+            let state = state.as_mut().ok_or(DamagedLog::CutOff)?;
+            state.state.extend_from_slice(part);
             continue;
         }
         if let Some(state) = state.take() {
-            take(LogEntry::State(state));
+            take(LogEntry::State(Box::new(state)))?;
         }
         if let Some(begin) = record.state()? {
-            state = Some(LoggedState {
-                data_source: begin.data_source()?.unwrap_or_default(),
-                program: begin.program()?.unwrap_or_default(),
-                limit_kib: begin.limit_kib()?.unwrap_or_default(),
-                state: Vec::new(),
-            });
+            state = Some(begin_of_state(&begin)?);
+            continue;
         }
+        has_begin = true;
         for change in record.changes() {
             let change = change?;
             take(LogEntry::Change {
                 state: change.state()?.unwrap_or_default() as usize,
                 packet: change.packet()?.unwrap_or_default(),
-            });
+            })?;
         }
         for writer in record.writers() {
             let writer = writer?;
+            let number = |field: Option<u32>| u16::try_from(field.unwrap_or_default());
+            let (Ok(id), Ok(chunk_bytes)) =
+                (number(writer.writer_id()?), number(writer.chunk_bytes()?))
+            else {
+                return Err(DamagedLog::WrongCheck);
+            };
             let logged = LoggedWriter {
                 chunk_id: ChunkId(writer.chunk_id()?.unwrap_or_default()),
-                chunk_bytes: writer.chunk_bytes()?.unwrap_or_default() as u16,
+                chunk_bytes,
                 folded: writer.folded()?.unwrap_or_default(),
             };
-            let writer_id = writer.writer_id()?.unwrap_or_default() as u16;
-            take(LogEntry::Writer(WriterId(writer_id), logged));
+            if writer.check()? != Some(logged.check(WriterId(id), nonce)) {
+                return Err(DamagedLog::WrongCheck);
+            }
+            take(LogEntry::Writer(WriterId(id), logged))?;
         }
     }
-    Ok(())
+    match has_begin {
+        true => Ok(()),
+        false => Err(DamagedLog::CutOff),
+    }
+}
+
+fn begin_of_state<'a>(state: &states::StateDecoder<'a>) -> Result<LoggedState<'a>, DecodeError> {
+    let mut registers = [None; REGISTERS];
+    for register in state.registers() {
+        let register = register?;
+        let index = register.index()?.unwrap_or_default() as usize;
+        if let Some(register_value) = registers.get_mut(index) {
+            *register_value = register.value()?;
+        }
+    }
+    Ok(LoggedState {
+        data_source: state.data_source()?.unwrap_or_default(),
+        program: state.program()?.unwrap_or_default(),
+        limit_kib: state.limit_kib()?.unwrap_or_default(),
+        registers,
+        state: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use support::Folder;
+    use tracezero_core::crash_files::{ProcessFolder, SessionFolder};
+    use tracezero_core::shm::Geometry;
+    use tracezero_protovm::Program;
+
+    use super::*;
+
+    /// A program of one instruction, which merges a patch into the state.
+    const MERGE: &[u8] = b"\x12\x02\x1a\x00";
+
+    /// Returns the states and the writers of a log.
+    fn read(log: &[u8], nonce: u64) -> Result<(Vec<String>, LoggedWriters), DamagedLog> {
+        let (mut states, mut writers) = (Vec::new(), LoggedWriters::new());
+        read_log(log, nonce, |entry| {
+            match entry {
+                LogEntry::State(state) => states.push(format!("{state:?}")),
+                LogEntry::Change { .. } => panic!("nothing was changed"),
+                LogEntry::Writer(id, writer) => drop(writers.insert(id, writer)),
+            }
+            Ok(())
+        })?;
+        Ok((states, writers))
+    }
+
+    #[test]
+    fn a_log_has_registers_and_positions_and_belongs_to_its_folder() {
+        let folder = Folder::empty();
+        let geometry = Geometry::new(4096, 4096).unwrap();
+        let process = ProcessFolder::create(folder.path(), "test", geometry).unwrap();
+        let session = SessionFolder::create(&process).unwrap();
+        let ring = RingFile::create(&session, 0, 4096, false).unwrap();
+        let mut vm = Vm::new(Program::parse(MERGE).unwrap(), 1 << 20);
+        vm.apply(b"\x08\x2a").unwrap();
+        let mut registers = *vm.registers();
+        registers[3] = Some(7);
+        vm.set_registers(registers);
+        let logged = LoggedVm {
+            data_source: "ds",
+            limit_kib: 16,
+            vm: &vm,
+        };
+        let writer = LoggedWriter {
+            chunk_id: ChunkId(5),
+            chunk_bytes: 100,
+            folded: 9,
+        };
+        let writers = LoggedWriters::from([(WriterId(1), writer)]);
+        let _log = StateLog::create(&ring, &[logged, logged], writers).unwrap();
+        let bytes = fs::read(process.path().join("s0/states0.0")).unwrap();
+
+        let (states, writers) = read(&bytes, ring.nonce()).unwrap();
+        let expected = LoggedState {
+            data_source: "ds",
+            program: MERGE,
+            limit_kib: 16,
+            registers,
+            state: vm.state(),
+        };
+        assert_eq!(states, [format!("{expected:?}"), format!("{expected:?}")]);
+        let ends = writers
+            .iter()
+            .map(|(id, it)| (id.0, it.chunk_id.0, it.folded));
+        assert_eq!(ends.collect::<Vec<_>>(), [(1, 5, 9)]);
+
+        let error = read(&bytes, ring.nonce() + 1).unwrap_err();
+        assert!(matches!(error, DamagedLog::WrongCheck), "{error}");
+        for end in [0, bytes.len() / 2] {
+            let error = read(&bytes[..end], ring.nonce()).unwrap_err();
+            assert!(!matches!(error, DamagedLog::WrongCheck), "{error}");
+        }
+    }
 }

@@ -94,8 +94,9 @@ impl DataSourceConfig {
 
     /// Keeps the state of this data source when a ring overwrites its packets: the program of the data
     /// source ([`DataSource::PROTOVM_PROGRAM`](crate::DataSource::PROTOVM_PROGRAM)) folds them into a
-    /// message of at most `limit_kib` KiB, with which the trace begins. Data sources without a program
-    /// have no state. A data source that is recorded without being listed has a state of at most 4 MiB.
+    /// state, with which the trace begins. In memory, the state takes at most `limit_kib` KiB: about 100
+    /// bytes for each field and element, and those of texts, so several times what it takes in the trace.
+    /// Nothing is allocated before it is needed. Data sources without a program have no state. A data source that is recorded without being listed has a state of at most 4 MiB.
     #[must_use]
     pub fn state_limit_kib(mut self, limit_kib: u32) -> Self {
         self.config().protovm_config = Some(owned::ProtoVmConfig {

@@ -83,6 +83,14 @@ pub enum Warning {
         /// The first fault.
         error: String,
     },
+    /// The crash files of the session lack the state of a data source, because they could not be written.
+    /// A recovery would count what was folded into it as lost.
+    StateNotInCrashFiles {
+        /// The name of the data source.
+        data_source: String,
+        /// The reason.
+        error: String,
+    },
     /// No category that the program reached or declared has a tag that matches a pattern of the
     /// configuration.
     UnmatchedTag {
@@ -155,14 +163,21 @@ fn about_categories(requested: &RequestedDataSources) -> Vec<Warning> {
 
 fn about_states(service: &Service, session: SessionId) -> Vec<Warning> {
     let states = service.stats(session).unwrap_or_default().states;
-    let warning = |state: StateStats| {
-        Some(Warning::IncompleteState {
-            data_source: state.data_source,
+    let warnings = |state: StateStats| {
+        let data_source = state.data_source;
+        let incomplete = state.error.map(|error| Warning::IncompleteState {
+            data_source: data_source.clone(),
             packets: state.packets_failed,
-            error: state.error?.as_ref().to_owned(),
-        })
+            error: error.as_ref().to_owned(),
+        });
+        let error = state.crash_files_error;
+        let not_in_files = error.map(|error| Warning::StateNotInCrashFiles {
+            data_source,
+            error: error.as_ref().to_owned(),
+        });
+        incomplete.into_iter().chain(not_in_files)
     };
-    states.into_iter().filter_map(warning).collect()
+    states.into_iter().flat_map(warnings).collect()
 }
 
 fn about_values(altered: AlteredCounts) -> impl Iterator<Item = Warning> {
@@ -250,7 +265,12 @@ impl fmt::Display for Warning {
             } => write!(
                 f,
                 "the state of the data source `{data_source}` lacks {packets} overwritten packets: {error}; \
-                 give it more with `DataSourceConfig::state_limit_kib`, or correct its program"
+                 give it more with `DataSourceConfig::state_limit_kib`, or correct its program or its packets"
+            ),
+            Self::StateNotInCrashFiles { data_source, error } => write!(
+                f,
+                "the state of the data source `{data_source}` is not in the crash files: {error}; choose a \
+                 directory with more room with `TraceConfig::crash_safe_in`"
             ),
             Self::TooDeepSpans { count } => write!(
                 f,

@@ -12,10 +12,12 @@ use tracezero_reader::Loss;
 /// Only this SDK writes the field.
 pub(crate) const SEQUENCE_ACCOUNTS: u32 = 1990;
 
+const OVERWRITTEN: &str = "overwritten";
+
 /// The fields of an account that count lost packets, with a name for the kind of loss.
 const LOST: [(u32, &str); 9] = [
     (9, "dropped"),
-    (10, "overwritten"),
+    (10, OVERWRITTEN),
     (11, "discarded"),
     (12, "late"),
     (13, "aborted"),
@@ -62,9 +64,8 @@ pub(crate) struct SequenceLosses {
     /// one.
     pub(crate) packets: Vec<(&'static str, u64)>,
     pub(crate) thread_name: String,
-    /// True if packets are missing that were not lost, because they are part of a state, and no other
-    /// ones. The packet behind them reports a gap.
-    is_only_folded: bool,
+    /// True if packets are missing that are part of a state. The packet behind them reports a gap.
+    has_folded: bool,
 }
 
 /// The losses of a buffer, from the trace's statistics.
@@ -111,7 +112,7 @@ impl Losses {
     pub(crate) fn set_accounts(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         for sequence in &mut self.sequences.values_mut() {
             sequence.packets.clear();
-            sequence.is_only_folded = false;
+            sequence.has_folded = false;
         }
         (self.further_packets, self.folded) = (0, 0);
         let accounts = SequenceAccountsDecoder::new(payload).sequences();
@@ -127,18 +128,22 @@ impl Losses {
             let id = account.sequence_id()?.unwrap_or_default();
             let folded = encoded.last::<types::Uint64>(FOLDED)?.unwrap_or_default();
             self.folded = self.folded.saturating_add(folded);
+            if folded > 0
+                && let Some(sequence) = self.sequences.get_mut(&id)
+            {
+                sequence.has_folded = true;
+            }
             if packets.is_empty() {
-                if let Some(sequence) = self.sequences.get_mut(&id) {
-                    sequence.is_only_folded = folded > 0;
-                }
                 continue;
             }
             let Some(sequence) = self.sequence(id) else {
                 self.further_packets = self.further_packets.saturating_add(sum(&packets));
                 continue;
             };
+            sequence.has_folded |= folded > 0;
             sequence.thread_name = account.thread_name()?.unwrap_or_default().to_owned();
-            sequence.packets = packets;
+            // A sequence has an account for each buffer that it was written to.
+            sequence.packets.extend(packets);
         }
         Ok(())
     }
@@ -157,11 +162,15 @@ impl Losses {
         Ok(())
     }
 
-    /// Removes the packets with this kind of loss, and returns their number.
-    pub(crate) fn take(&mut self, kind: &str) -> u64 {
+    /// Removes the packets that were overwritten, and returns their number. Those that should be part of a
+    /// state stay, because it lacks them.
+    pub(crate) fn take_overwritten(&mut self) -> u64 {
         let mut taken = 0_u64;
-        for sequence in self.sequences.values_mut() {
-            let of_kind = sequence.packets.extract_if(.., |(it, _)| *it == kind);
+        let sequences = self.sequences.values_mut();
+        for sequence in sequences.filter(|sequence| !sequence.has_folded) {
+            let of_kind = sequence
+                .packets
+                .extract_if(.., |(kind, _)| *kind == OVERWRITTEN);
             taken = of_kind.fold(taken, |sum, (_, count)| sum.saturating_add(count));
         }
         taken
@@ -182,7 +191,7 @@ impl Losses {
 
 impl SequenceLosses {
     fn has_lost(&self) -> bool {
-        !self.packets.is_empty() || self.gaps > 0 && !self.is_only_folded
+        !self.packets.is_empty() || self.gaps > 0 && !self.has_folded
     }
 
     pub(crate) fn packets_lost(&self) -> u64 {

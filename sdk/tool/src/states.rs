@@ -1,13 +1,13 @@
 //! States that rings keep of overwritten packets.
 
 use protozero::{DecodeError, Decoder, Value};
-use tracezero_core::protos::sequences::SequenceAccountsDecoder;
+use tracezero_core::protos::sequences::{SequenceAccountsDecoder, StateAccountDecoder};
 use tracezero_reader::FullStates;
 
 /// The maximum number of states that are listed.
 const MAX_STATES: usize = 1000;
 
-/// What the trace's statistics say of a state.
+/// The statistics of a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StateAccount {
     pub(crate) data_source: String,
@@ -28,7 +28,7 @@ impl StateAccount {
     pub(crate) fn read_all(payload: &[u8]) -> Result<Vec<Self>, DecodeError> {
         let states = SequenceAccountsDecoder::new(payload).states();
         let read = |state: Result<_, DecodeError>| {
-            let state: tracezero_core::protos::sequences::StateAccountDecoder<'_> = state?;
+            let state: StateAccountDecoder<'_> = state?;
             Ok(Self {
                 data_source: state.data_source()?.unwrap_or_default().to_owned(),
                 buffer: state.buffer()?.unwrap_or_default(),

@@ -7,7 +7,7 @@ use std::{env, fmt};
 
 use parking_lot::Mutex;
 use tracezero_client::{Address, Client, ClientError, ClientState, Options};
-use tracezero_core::{own_process, reentry};
+use tracezero_core::{forked_child, own_process, reentry};
 use tracezero_producer::DataSourceState;
 
 /// The environment variable that asks for a connection.
@@ -49,8 +49,9 @@ fn asked_by_environment() -> Option<Asked> {
 /// `track_event` is the data source of this package.
 pub fn connect_if_asked(track_event: &'static DataSourceState) {
     static ONCE: Once = Once::new();
-    // In a callback, the thread for which others wait may be this one.
-    if ONCE.is_completed() || reentry::is_in_callback() {
+    // In a callback, the thread for which others wait may be this one. In a forked child, it does not
+    // exist.
+    if ONCE.is_completed() || reentry::is_in_callback() || forked_child::is_disabled() {
         return;
     }
     ONCE.call_once(|| {

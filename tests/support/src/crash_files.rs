@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use protozero::HeapBuffered;
-use tracezero_core::crash_files::format::{Place, SlotHeader, SlotKind, SlotState};
+use tracezero_core::crash_files::format::{Place, SlotHeader, SlotKind, SlotState, check_of};
 use tracezero_core::crash_files::{ProcessFolder, RingFile, SessionFolder, StateFile, WriterRows};
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::protos::{Trace, TracePacket, VmProgram, states};
@@ -34,8 +34,8 @@ fn fragment(number: u32) -> Vec<u8> {
     bytes
 }
 
-/// Encodes the log of a state with one change, which a writer has made that has nothing in the ring.
-fn state_log() -> Vec<u8> {
+/// Encodes the log of a state with one change, which the writer has made before what is in the ring.
+fn state_log(nonce: u64) -> Vec<u8> {
     let mut program = HeapBuffered::<VmProgram<'_>>::new();
     program.message().add_instructions(|out| {
         out.merge(|_| {});
@@ -57,10 +57,12 @@ fn state_log() -> Vec<u8> {
             change.set_packet(&packet.to_vec());
         });
         record.add_writers(|writer| {
-            writer.set_writer_id(2);
-            writer.set_chunk_id(7);
+            let before = u32::MAX;
+            writer.set_writer_id(1);
+            writer.set_chunk_id(before);
             writer.set_chunk_bytes(100);
             writer.set_folded(1);
+            writer.set_check(check_of(nonce, [1, before.into(), 100, 1]));
         });
     });
     drop(out);
@@ -78,7 +80,7 @@ pub fn leave_crash_files(directory: &Path) -> PathBuf {
     let mut rows = WriterRows::of_folder(process.clone());
     let row = rows.take(Some(WriterId(1)), BufferId(1), Some("worker"));
     // Relaxed: one thread.
-    row.counters()[0].store(u64::from(PACKETS) + 1, Ordering::Relaxed);
+    row.counters()[0].store(u64::from(PACKETS) + 2, Ordering::Relaxed);
     let (memory, _service) = process.shared_memory().unwrap();
     let header = NewChunk {
         writer_id: WriterId(1),
@@ -122,7 +124,7 @@ pub fn leave_crash_files(directory: &Path) -> PathBuf {
         offset_bytes: offset as u32,
         size_bytes: 0,
     });
-    let states = StateFile::create(&ring, |file| file.write_all(&state_log())).unwrap();
+    let states = StateFile::create(&ring, |file| file.write_all(&state_log(ring.nonce()))).unwrap();
     let copy = directory.join("copy.tz");
     fs::create_dir_all(copy.join("s0")).unwrap();
     for file in FILES {

@@ -39,6 +39,12 @@ fn mix(words: impl IntoIterator<Item = u64>) -> u32 {
     (state >> 32) as u32 ^ state as u32
 }
 
+/// Returns a check of numbers in a file that belongs to the folder with this nonce.
+#[must_use]
+pub fn check_of(nonce: u64, numbers: impl IntoIterator<Item = u64>) -> u32 {
+    mix([nonce].into_iter().chain(numbers))
+}
+
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let chunks = bytes.chunks(8);
     chunks.map(|chunk| {

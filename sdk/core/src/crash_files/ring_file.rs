@@ -135,7 +135,7 @@ impl RingFile {
         &self.session
     }
 
-    /// Returns what names of files that belong to this ring end with.
+    /// Returns the end of the names of this ring's files.
     pub(super) fn number(&self) -> String {
         number_of(&self.header)
     }

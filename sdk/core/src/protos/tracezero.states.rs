@@ -292,6 +292,10 @@ impl<'w> State<'w> {
     ///
     /// The maximum size of the state.
     pub const LIMIT_KIB_FIELD_NUMBER: u32 = 3;
+    /// Number of field `registers`.
+    ///
+    /// The registers that the program has loaded, which later packets may use.
+    pub const REGISTERS_FIELD_NUMBER: u32 = 4;
     /// Appends field `data_source` (1, string).
     #[inline]
     pub fn set_data_source(&mut self, value: &str) -> &mut Self {
@@ -314,6 +318,27 @@ impl<'w> State<'w> {
         self.message.append_uint32::<3>(value);
         self
     }
+    /// Appends one element of field `registers` (4, repeated `tracezero.states.Register`).
+    ///
+    /// The registers that the program has loaded, which later packets may use.
+    #[inline]
+    pub fn add_registers<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut Register<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_registers())
+    }
+    /// Begins one element of field `registers` (4, repeated `tracezero.states.Register`).
+    ///
+    /// The registers that the program has loaded, which later packets may use.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_registers(&mut self) -> Register<'_> {
+        <Register<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<4>())
+    }
     /// Returns the untyped message, for unknown fields.
     #[inline]
     pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
@@ -332,7 +357,7 @@ impl ::protozero::Writer for State<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct StateDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 3>,
+    message: ::protozero::IndexedMessage<'a, 4>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> StateDecoder<'a> {
@@ -344,7 +369,8 @@ impl<'a> StateDecoder<'a> {
             1 => 0,
             2 => 1,
             3 => 2,
-            _ => 3,
+            4 => 3,
+            _ => 4,
         };
         Self {
             message: ::protozero::IndexedMessage::new(bytes, 3, slot_of),
@@ -392,6 +418,113 @@ impl<'a> StateDecoder<'a> {
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
         self.message.last::<::protozero::types::Uint32>(2)
+    }
+    /// Returns the elements of field `registers` (4, repeated `tracezero.states.Register`). An error ends the iterator.
+    ///
+    /// The registers that the program has loaded, which later packets may use.
+    #[inline]
+    pub fn registers(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<RegisterDecoder<'a>, ::protozero::DecodeError>,
+    > + use<'a> {
+        self.message
+            .repeated::<::protozero::types::Bytes>(3, 4)
+            .map(|value| value.map(RegisterDecoder::new))
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        self.message.decoder()
+    }
+}
+/// Writer of `tracezero.states.Register`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct Register<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> Register<'w> {
+    /// Number of field `index`.
+    pub const INDEX_FIELD_NUMBER: u32 = 1;
+    /// Number of field `value`.
+    pub const VALUE_FIELD_NUMBER: u32 = 2;
+    /// Appends field `index` (1, uint32).
+    #[inline]
+    pub fn set_index(&mut self, value: u32) -> &mut Self {
+        self.message.append_uint32::<1>(value);
+        self
+    }
+    /// Appends field `value` (2, uint64).
+    #[inline]
+    pub fn set_value(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<2>(value);
+        self
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for Register<'_> {
+    type At<'w> = Register<'w>;
+    const NAME: &'static str = "tracezero.states.Register";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> Register<'_> {
+        Register { message }
+    }
+}
+/// Decoder of `tracezero.states.Register`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct RegisterDecoder<'a> {
+    message: ::protozero::IndexedMessage<'a, 2>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> RegisterDecoder<'a> {
+    /// Creates a decoder, and reads the message once to find its fields.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let slot_of = |number| match number {
+            1 => 0,
+            2 => 1,
+            _ => 2,
+        };
+        Self {
+            message: ::protozero::IndexedMessage::new(bytes, 2, slot_of),
+        }
+    }
+    /// Returns the last value of field `index` (1, uint32).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn index(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint32>(0)
+    }
+    /// Returns the last value of field `value` (2, uint64).
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn value(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(1)
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]
@@ -537,6 +670,10 @@ impl<'w> Writer<'w> {
     ///
     /// The packets that were folded so far, and are not lost.
     pub const FOLDED_FIELD_NUMBER: u32 = 4;
+    /// Number of field `check`.
+    ///
+    /// A mix of the numbers above and of the number of the folder.
+    pub const CHECK_FIELD_NUMBER: u32 = 5;
     /// Appends field `writer_id` (1, uint32).
     #[inline]
     pub fn set_writer_id(&mut self, value: u32) -> &mut Self {
@@ -567,6 +704,14 @@ impl<'w> Writer<'w> {
         self.message.append_uint64::<4>(value);
         self
     }
+    /// Appends field `check` (5, fixed32).
+    ///
+    /// A mix of the numbers above and of the number of the folder.
+    #[inline]
+    pub fn set_check(&mut self, value: u32) -> &mut Self {
+        self.message.append_fixed32::<5>(value);
+        self
+    }
     /// Returns the untyped message, for unknown fields.
     #[inline]
     pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
@@ -585,7 +730,7 @@ impl ::protozero::Writer for Writer<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct WriterDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 4>,
+    message: ::protozero::IndexedMessage<'a, 5>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> WriterDecoder<'a> {
@@ -598,10 +743,11 @@ impl<'a> WriterDecoder<'a> {
             2 => 1,
             3 => 2,
             4 => 3,
-            _ => 4,
+            5 => 4,
+            _ => 5,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 4, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 5, slot_of),
         }
     }
     /// Returns the last value of field `writer_id` (1, uint32).
@@ -653,6 +799,19 @@ impl<'a> WriterDecoder<'a> {
         &self,
     ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
         self.message.last::<::protozero::types::Uint64>(3)
+    }
+    /// Returns the last value of field `check` (5, fixed32).
+    ///
+    /// A mix of the numbers above and of the number of the folder.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn check(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Fixed32>(4)
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]

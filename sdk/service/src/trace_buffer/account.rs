@@ -13,6 +13,8 @@ pub(super) struct Account {
     /// The packet counts, except `overwritten`.
     pub(super) counts: PacketCounts,
     pub(super) histogram: ChunkPayloadHistogram,
+    /// True if the writer's producer is gone: no patch and no fragment comes any more.
+    pub(super) has_ended: bool,
 }
 
 /// The part of an account that both committing and evicting a chunk use, in one cache line. With
@@ -44,6 +46,7 @@ impl Account {
             },
             counts: PacketCounts::default(),
             histogram: ChunkPayloadHistogram::default(),
+            has_ended: false,
         }
     }
 }

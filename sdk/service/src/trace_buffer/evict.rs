@@ -42,7 +42,7 @@ pub struct EvictedChunk {
     /// The number of its payload bytes that have left. If its writer was filling the chunk, it may come
     /// again with more.
     pub payload_bytes: u16,
-    /// True if all older chunks of the writer have left, too.
+    /// True if no newer chunk of the writer has left before.
     pub is_newest: bool,
 }
 
@@ -252,6 +252,7 @@ impl TraceBuffer {
                     self.note_overwritten(sequence, front);
                 }
                 self.show_end_of_chunk(sequence, front);
+                super::ring::stored();
             }
             // The chunk has left its slot, and a recovery must not find it there.
             self.ring.write_state(front.slot);

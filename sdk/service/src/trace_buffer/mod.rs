@@ -286,6 +286,29 @@ impl TraceBuffer {
         })
     }
 
+    /// Notes that a producer is gone. Packets of it that lack patches or fragments are lost, and hold back
+    /// no others.
+    pub(crate) fn end_writers(&mut self, producer_id: ProducerId) {
+        self.cycle = None;
+        for account in self.sequences.accounts_mut() {
+            account.has_ended |= account.hot.producer_id == producer_id;
+        }
+    }
+
+    /// Returns the newest chunk of each sequence of which something was read or overwritten.
+    pub(crate) fn consumed_chunks(&self) -> impl Iterator<Item = EvictedChunk> + '_ {
+        self.sequences.iter().filter_map(|(sequence, account)| {
+            let last = sequence.last_consumed?;
+            Some(EvictedChunk {
+                producer_id: account.hot.producer_id,
+                writer_id: account.hot.writer_id,
+                chunk_id: last.id,
+                payload_bytes: last.payload_bytes,
+                is_newest: true,
+            })
+        })
+    }
+
     /// Makes this empty buffer continue a sequence that was read up to `position`: what comes of it
     /// before that position is ignored.
     pub fn continue_at(

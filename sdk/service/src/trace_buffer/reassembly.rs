@@ -33,7 +33,8 @@ pub(super) enum Cause {
     Corrupted,
     /// The next fragment begins another packet.
     BrokenChain,
-    /// The writer gave up this packet. The next fragment, if there is one, begins another packet.
+    /// The writer gave up this packet, or ended in the middle of it. The next fragment, if there is one,
+    /// begins another packet.
     Aborted,
 }
 
@@ -59,7 +60,10 @@ impl TraceBuffer {
     ) -> Reassembly {
         self.packet.clear();
         self.packet.push(begin);
-        let outcome = self.collect_continuations(sequence);
+        let mut outcome = self.collect_continuations(sequence);
+        if outcome == Reassembly::NotYet && self.sequences.account(sequence).has_ended {
+            outcome = Reassembly::Lost(Cause::Aborted);
+        }
         match outcome {
             Reassembly::Done => self.stats.readaheads_succeeded += 1,
             Reassembly::NotYet | Reassembly::Lost(_) => self.stats.readaheads_failed += 1,

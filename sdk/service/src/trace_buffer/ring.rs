@@ -72,14 +72,14 @@ pub(super) enum Unread {
     Corrupted,
 }
 
-/// Called after each store to a file, where a kill can interrupt a change. Tests look at the file
-/// there.
+/// Called after each store to a file, where a kill can interrupt a change, and after an observer may have
+/// written one. Tests look at the files there.
 #[cfg(not(test))]
 #[inline]
-fn stored() {}
+pub(super) fn stored() {}
 
 #[cfg(test)]
-use at_stores::stored;
+pub(super) use at_stores::stored;
 
 /// A function that tests set to be called after each store.
 #[cfg(test)]
@@ -100,7 +100,7 @@ pub(crate) mod at_stores {
         result
     }
 
-    pub(super) fn stored() {
+    pub(crate) fn stored() {
         LOOK.with_borrow_mut(|look| {
             if let Some(look) = look {
                 look();

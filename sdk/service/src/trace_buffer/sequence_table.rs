@@ -212,7 +212,8 @@ impl SequenceTable {
         let last = self[index].last_consumed;
         let reached = last.map_or(evicted, |last| last.further(evicted));
         self[index].last_consumed = Some(reached);
-        if last.is_none_or(|last| last.id != reached.id) {
+        let end = |chunk: ConsumedChunk| (chunk.id, chunk.payload_bytes);
+        if last.map(end) != Some(end(reached)) {
             self[index].add_loss(reached.id, LossMask::OVERWRITE);
         }
         let account = self.account_mut(index);
@@ -267,6 +268,10 @@ impl SequenceTable {
     #[inline]
     pub(super) fn account_mut(&mut self, index: SequenceIndex) -> &mut Account {
         &mut self.accounts[index.position()]
+    }
+
+    pub(super) fn accounts_mut(&mut self) -> impl Iterator<Item = &mut Account> {
+        self.accounts.iter_mut()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Sequence, &Account)> {

@@ -164,6 +164,34 @@ fn successor_stores_only_the_rest_of_an_unfinished_chunk() {
 }
 
 #[test]
+fn a_packet_that_waits_for_a_producer_that_is_gone_holds_nothing_back() {
+    let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+    let whole = whole_packets(0, b"\x03one\x03two");
+    buffer.commit_chunk(&UntrustedChunk {
+        flags: ChunkFlags::NEEDS_PATCHING.union(ChunkFlags::LAST_PACKET_CONTINUES),
+        ..whole
+    });
+    buffer.commit_chunk(&UntrustedChunk {
+        flags: ChunkFlags::FIRST_PACKET_CONTINUES,
+        ..whole_packets(1, b"\x03end\x05three")
+    });
+    let read = |buffer: &mut TraceBuffer| {
+        buffer.begin_read();
+        let packets = std::iter::from_fn(|| {
+            let packet = buffer.read_packet()?;
+            Some(packet.slices().collect::<Vec<_>>().concat())
+        });
+        packets.collect::<Vec<_>>()
+    };
+    assert_eq!(read(&mut buffer), [b"one"]);
+    buffer.end_writers(ProducerId::new(2));
+    assert_eq!(read(&mut buffer), [b""; 0]);
+    buffer.end_writers(ProducerId::new(1));
+    assert_eq!(read(&mut buffer), [b"three"]);
+    assert_eq!((counts(&buffer).read, counts(&buffer).aborted), (2, 1));
+}
+
+#[test]
 fn successor_reports_packets_that_a_full_buffer_refused() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Discard).unwrap();
     let mut id = 0;

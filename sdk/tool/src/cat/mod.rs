@@ -20,7 +20,8 @@ use crate::schema::Schema;
 ///
 /// The output is a trace in protobuf's text format, with a comment before each packet that gives
 /// its position. Fields have the names of Perfetto's schema, as far as this tool knows it, and of
-/// extension schemas that come earlier in the trace; unknown fields have their numbers. Compressed
+/// extension schemas in the trace (from the standard input, of those that come earlier); unknown fields
+/// have their numbers. Compressed
 /// packets are unpacked. If a data source has a ProtoVM program, the full state after each change is
 /// printed instead of the change.
 #[derive(Debug, clap::Args)]
@@ -49,8 +50,16 @@ pub(crate) struct Args {
 const MAX_NAMED_SEQUENCES: usize = 32;
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
-    let mut packets = Packets::open(&args.file)?;
     let mut schema = Schema::of_sdk();
+    // A ring may have the schema behind the first packets that need it. The standard input can be read only
+    // once.
+    if args.file.is_file() && !args.raw {
+        let mut packets = Packets::open_quietly(&args.file)?;
+        while let Ok(Some(packet)) = packets.next() {
+            schema.learn_from_packet(packet.bytes);
+        }
+    }
+    let mut packets = Packets::open(&args.file)?;
     let mut out = stdout();
     let mut left = args.packets.unwrap_or(u64::MAX);
     let mut seen = Seen::default();

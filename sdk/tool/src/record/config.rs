@@ -18,7 +18,7 @@ const TRACK_EVENT: &str = "track_event";
 /// none. A recording that is killed lacks the packets of about one period.
 const WRITE_PERIOD_MS: u32 = 500;
 
-/// What is recorded, and when it is written.
+/// A configuration, and when its trace is written.
 #[derive(Debug)]
 pub(super) struct Config {
     /// An encoded `TraceConfig`.

@@ -79,7 +79,7 @@ impl LiveLine {
         let processes = units::processes(processes.unwrap_or_default());
         let written = bytes(written);
         if self.is_before_end {
-            return Some(format!("{processes}, {written} in buffers"));
+            return Some(format!("{processes}, {written} written to the buffers"));
         }
         Some(match session.packet_totals() {
             Ok(totals) => {

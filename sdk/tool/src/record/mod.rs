@@ -105,8 +105,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_category)]
     categories: Vec<String>,
     /// A configuration (TraceConfig) in place of --buffer and --categories, encoded or in protobuf's text
-    /// format. Without write_into_file in it, its buffers are written when the recording ends: of a ring,
-    /// what it then has
+    /// format. Without write_into_file in it, the buffers are written when the recording ends: a ring then
+    /// has its newest packets. With --detach, the file is always written meanwhile
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["buffer", "categories"])]
     config: Option<PathBuf>,
     /// Show no line with the time, events and losses so far on a terminal
@@ -148,7 +148,8 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         new_file,
         unwritten,
     } = Recording::start(args, consumer)?;
-    new_file.keep()?;
+    let is_before_end = unwritten.is_some();
+    let new_file = keep_if_written(new_file, is_before_end)?;
     if let Some(key) = &args.detach {
         session.detach(key).map_err(ToolError::Consumer)?;
         print_lines(&[format!(
@@ -157,10 +158,9 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         )]);
         return Ok(Outcome::Fine);
     }
-    let is_before_end = unwritten.is_some();
     let live = LiveLine::start(args.quiet, Scope::Machine).before_end(is_before_end);
     wait_for_signal(live, &mut session, signals)?;
-    write_buffers(&mut session, unwritten)?;
+    write_buffers(&mut session, unwritten, new_file)?;
     let mut contents = Contents::of(&args.output)?;
     if is_before_end {
         contents = contents.expect_overwrites();
@@ -227,8 +227,8 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         Ok(program) => program,
         Err(error) => return Ok(cannot_start(args, &error)),
     };
-    new_file.keep()?;
     let is_before_end = unwritten.is_some();
+    let new_file = keep_if_written(new_file, is_before_end)?;
     let live = LiveLine::start(args.quiet, Scope::Program).before_end(is_before_end);
     let mut watch = Watch::of(program.id(), live);
     let mut ended = watch.until_end(&mut session, &mut program, signals);
@@ -236,7 +236,7 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         ended = session.stop().map_err(ToolError::Consumer);
     }
     if ended.is_ok() {
-        ended = write_buffers(&mut session, unwritten);
+        ended = write_buffers(&mut session, unwritten, new_file);
     }
     watch.producers.look(&mut session);
     drop(session);
@@ -466,13 +466,29 @@ impl<'a> Recording<'a> {
     }
 }
 
+/// Makes the new file the trace file, if the daemon writes it from now on. One that is written when the
+/// recording ends replaces an older trace only then.
+fn keep_if_written(
+    new_file: NewFile<'_>,
+    is_before_end: bool,
+) -> Result<Option<NewFile<'_>>, ToolError> {
+    match is_before_end {
+        true => Ok(Some(new_file)),
+        false => new_file.keep().map(|()| None),
+    }
+}
+
 /// Writes the buffers of a session that has ended, unless the daemon has written the file.
-fn write_buffers(session: &mut DaemonSession, unwritten: Option<File>) -> Result<(), ToolError> {
+fn write_buffers(
+    session: &mut DaemonSession,
+    unwritten: Option<File>,
+    new_file: Option<NewFile<'_>>,
+) -> Result<(), ToolError> {
     if let Some(file) = unwritten {
         let out = BufWriter::new(file);
         session.read(out).map_err(ToolError::Consumer)?;
     }
-    Ok(())
+    new_file.map_or(Ok(()), NewFile::keep)
 }
 
 /// Prints why the program does not start. Returns the exit status that a shell would return.

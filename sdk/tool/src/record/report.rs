@@ -40,8 +40,10 @@ pub(super) struct Contents {
     /// The names of processes and their arguments, by process id.
     commands: BTreeMap<i32, String>,
     losses: Losses,
-    /// The number of packets that a ring has overwritten, because the configuration asks for the newest.
-    overwritten_as_asked: u64,
+    /// True if the configuration asks for a ring of the newest packets.
+    expects_overwrites: bool,
+    /// The number of packets that such a ring has overwritten.
+    overwritten: u64,
     states: Vec<StateAccount>,
 }
 
@@ -128,7 +130,8 @@ impl Contents {
 
     /// Counts overwritten packets no longer as lost: the configuration asks for a ring of the newest ones.
     pub(super) fn expect_overwrites(mut self) -> Self {
-        self.overwritten_as_asked = self.losses.take("overwritten");
+        self.expects_overwrites = true;
+        self.overwritten = self.losses.take_overwritten();
         self
     }
 
@@ -170,7 +173,7 @@ impl Contents {
             0 => String::new(),
             folded => format!(" {folded} folded into states,"),
         };
-        let overwritten = match self.overwritten_as_asked {
+        let overwritten = match self.overwritten {
             0 => String::new(),
             overwritten => format!(" {overwritten} older ones overwritten,"),
         };
@@ -179,7 +182,13 @@ impl Contents {
             recorded(all),
             units::processes(processes.len() as u64),
             bytes(self.bytes),
-            self.losses.packets().saturating_add(self.unreadable()),
+            self.losses
+                .packets()
+                .saturating_add(match self.expects_overwrites {
+                    // They depend on overwritten ones.
+                    true => 0,
+                    false => self.unreadable(),
+                }),
             path.display()
         )];
         for (pid, counts) in processes.iter().take(LISTED_PROCESSES_MAX) {
@@ -199,12 +208,15 @@ impl Contents {
         self.append_losses(&mut lines);
         let incomplete = self.states.iter().filter(|state| !state.error.is_empty());
         lines.extend(incomplete.map(|state| {
-            format!(
-                "  the state of {:?} lacks {}: {}",
-                state.data_source,
-                plural(state.failed, "overwritten packet"),
-                printable(&state.error)
-            )
+            let error = printable(&state.error);
+            match state.failed {
+                0 => format!("  {:?} has no state: {error}", state.data_source),
+                failed => format!(
+                    "  the state of {:?} lacks {}: {error}",
+                    state.data_source,
+                    plural(failed, "overwritten packet")
+                ),
+            }
         }));
         lines
     }
@@ -240,8 +252,12 @@ impl Contents {
         }
         let unreadable = self.unreadable();
         if unreadable > 0 {
+            let verb = match self.expects_overwrites {
+                true => "cannot be read",
+                false => "lost",
+            };
             lines.push(format!(
-                "  lost: {}, which need names or times of packets that were lost before them",
+                "  {verb}: {}, which need names or times of packets before them",
                 plural(unreadable, "event")
             ));
         }

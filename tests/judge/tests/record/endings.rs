@@ -5,7 +5,7 @@ use std::process::Command;
 use judge::Options;
 use rustix::process::Signal;
 
-use crate::program::{FAILS_WITH, command};
+use crate::program::{FAILS_WITH, MANY_PACKETS, command};
 use crate::recording::{Recorded, Recording};
 
 /// Enough bytes in the file that it has events of the program.
@@ -42,6 +42,26 @@ fn the_exit_status_is_that_of_the_program() {
         };
         assert_eq!(recorded.judged_with(options).events_named("one").count(), 1);
     }
+}
+
+/// Patches that were not sent end with the process. Each costs the packet that waits for it, and no other.
+#[test]
+fn a_data_source_that_aborts_at_full_speed_loses_next_to_nothing() {
+    let recorded = Recorded::of(&[], &command("many packets, then aborts"));
+    let options = Options {
+        allow_killed_programs: true,
+        ..Options::default()
+    };
+    let verdict = recorded.judged_with(options);
+    let packets = verdict.packets.iter();
+    let numbers = packets.filter(|packet| packet.has_for_testing());
+    let numbers: Vec<u64> = numbers
+        .map(|packet| packet.for_testing().seq_value().into())
+        .collect();
+    assert!(numbers.is_sorted());
+    assert!(numbers.last().unwrap() + 10 > MANY_PACKETS);
+    let missing = MANY_PACKETS - numbers.len() as u64;
+    assert!(missing < MANY_PACKETS / 100, "{missing} are missing");
 }
 
 #[test]

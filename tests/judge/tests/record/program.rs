@@ -20,6 +20,10 @@ pub const SPANS: u64 = 10_000;
 /// The number of packets of a data source of the program.
 pub const PACKETS: u64 = 1000;
 
+/// The number of packets of a program that ends in the middle of them: far more than the shared memory
+/// has room for.
+pub const MANY_PACKETS: u64 = 300_000;
+
 /// The environment variables of programs that record at full speed: their number, for how long, and
 /// the folder for the files that say how many events each has recorded.
 pub const PROGRAMS: &str = "TRACEZERO_RECORD_PROGRAMS";
@@ -49,7 +53,11 @@ fn runs() {
         "" => {}
         "one event" => instant!("test", "one"),
         "spans" => spans(),
-        "packets" => packets(),
+        "packets" => packets(PACKETS),
+        "many packets, then aborts" => {
+            packets(MANY_PACKETS);
+            process::abort();
+        }
         "parent" => parent(),
         "many at full speed" => many_at_full_speed(),
         "full speed" => full_speed(),
@@ -95,8 +103,8 @@ fn spans() {
 }
 
 /// Writes packets of its own data source, and has no events.
-fn packets() {
-    for number in 0..PACKETS {
+fn packets(count: u64) {
+    for number in 0..count {
         Numbers::trace(|context| {
             let now = context.now_ns();
             context.packet(|packet| {

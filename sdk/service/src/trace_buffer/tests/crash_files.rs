@@ -347,7 +347,7 @@ fn after_a_kill_each_packet_is_in_the_trace_or_in_the_state() {
     {
         let mut states = states.lock();
         assert!(states.add(ProducerId::new(1), "numbered", &keep_every_packet(), 1024));
-        states.log(buffer.crash_file().unwrap());
+        states.log(buffer.crash_file().unwrap(), buffer.consumed_chunks());
     }
     buffer.observe_overwrites(FoldingObserver(Arc::clone(&states)));
     let mut known = BTreeSet::new();
