@@ -31,7 +31,7 @@
 //!   in part, the rest gets a header of its own before the new chunk names its place, so the ring is
 //!   an unbroken chain of slots at any moment.
 //! - *Packets of an evicted chunk are folded into a state.* They are first appended to the file of
-//!   states, with the chunk's id. A recovery skips this chunk, if it is still in the ring.
+//!   states, with the chunk's id. A recovery skips this chunk and older ones of its writer.
 //! - *A counter is increased.* The store of a word is atomic.
 //!
 //! A folder of a living process is locked: see [`ProcessFolder`]. A folder is removed at the end of

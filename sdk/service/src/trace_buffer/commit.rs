@@ -237,7 +237,11 @@ impl TraceBuffer {
                 if is_last && chunk.is_complete && chunk.is_aborted {
                     sequence.add_loss(chunk.id, LossMask::WRITER_ABORT);
                 }
-                self.discard(&chunk.refused(), Refusal::Late);
+                match chunk.is_complete {
+                    true => self.discard(&chunk.refused(), Refusal::Late),
+                    // A scrape has copied the chunk before its writer committed it, and comes behind.
+                    false => self.account_refused(&chunk.refused(), Refusal::Late),
+                }
                 return Admission::Settled;
             }
         }

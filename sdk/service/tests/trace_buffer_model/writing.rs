@@ -78,7 +78,8 @@ impl Model {
                 if comes_again && commit.complete && aborted {
                     self.lose(key, commit.id, WRITER_ABORT);
                 }
-                self.count("chunks_discarded", 1);
+                // Rule: an unfinished copy that comes behind its chunk is no loss.
+                self.count("chunks_discarded", u64::from(commit.complete));
                 let late = self.refuse(commit, payload, flags);
                 self.accounts.entry(key).or_default().counts.late += late;
                 return;
