@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::buffer_counts::{AlreadyRead, BufferCounts, EarlierCounts};
-use super::folded_state::{FoldedState, FoldedStates, FoldingObserver, StateStats};
-use super::packet_framer::{PacketFramer, Writer};
+use super::buffer_states::{BufferStates, TakenStates};
+use super::folded_state::FoldedState;
+use super::packet_framer::Writer;
 use super::reader_lag::{ReaderLag, Urgency};
-use super::state_log::StateLog;
 use super::trace_buffer::{
     BufferError, Mark, SEGMENT_BYTES, SegmentMemory, TraceBuffer, UntrustedChunk,
 };
@@ -51,10 +51,8 @@ pub struct CentralBuffer {
     gone_writers: Mutex<Writers>,
     /// For a buffer of a clone: the writers at the time of the clone.
     pub(super) writers_then: Option<Writers>,
-    /// The states of overwritten packets. Locked while `contents` is, by the observer of its buffer.
-    states: Arc<Mutex<FoldedStates>>,
-    /// For a buffer of a clone: the states at the time of the clone.
-    states_then: Option<Vec<FoldedState>>,
+    /// The states of overwritten packets.
+    pub(super) states: BufferStates,
 }
 
 impl fmt::Debug for CentralBuffer {
@@ -80,9 +78,7 @@ struct Contents {
 pub(super) struct TakenBuffer {
     buffer: TraceBuffer,
     earlier: EarlierCounts,
-    states: Vec<FoldedState>,
-    /// The log of the states in the crash files.
-    log: Option<StateLog>,
+    states: TakenStates,
 }
 
 impl TakenBuffer {
@@ -91,8 +87,7 @@ impl TakenBuffer {
         Self {
             buffer,
             earlier: EarlierCounts::default(),
-            states,
-            log: None,
+            states: TakenStates::new(states),
         }
     }
 }
@@ -147,8 +142,7 @@ impl CentralBuffer {
             progress: Arc::new(progress),
             read_mode,
             writers_then: None,
-            states: Arc::default(),
-            states_then: None,
+            states: BufferStates::default(),
         }
     }
 
@@ -157,8 +151,7 @@ impl CentralBuffer {
         let mut buffer = Self::new(id, taken.buffer, ReadMode::AllAtEnd);
         buffer.contents.get_mut().earlier = taken.earlier;
         buffer.writers_then = Some(writers_then);
-        buffer.states_then = Some(taken.states);
-        buffer.states = Arc::new(Mutex::new(FoldedStates::of_log(taken.log)));
+        buffer.states = BufferStates::Fixed(taken.states);
         buffer
     }
 
@@ -364,8 +357,7 @@ impl CentralBuffer {
         Ok(TakenBuffer {
             buffer: contents.buffer.clone_read_only()?,
             earlier: contents.earlier.of_clone(&contents.buffer, read),
-            states: self.folded_states(),
-            log: None,
+            states: TakenStates::new(self.states.states()),
         })
     }
 
@@ -388,25 +380,11 @@ impl CentralBuffer {
         contents.parts = 0;
         contents.lag.note_successor(&successor);
         self.progress.advance(RingProgress::QUARTER);
-        let states = self.folded_states();
-        let mut log = None;
-        if !states.is_empty() {
-            let mut states = self.states.lock();
-            // The log stays beside the file of the contents, whose packets are not part of it.
-            log = states.take_log();
-            states.fold_all(&contents.buffer);
-            if let Some(ring) = successor.crash_file() {
-                states.log(ring, successor.consumed_chunks());
-            }
-            drop(states);
-            contents.buffer.ignore_overwrites();
-            self.observe(&mut successor);
-        }
+        let states = self.states.go_on(&mut contents.buffer, &mut successor);
         TakenBuffer {
             buffer: mem::replace(&mut contents.buffer, successor),
             earlier,
             states,
-            log,
         }
     }
 
@@ -420,67 +398,13 @@ impl CentralBuffer {
         limit_kib: u32,
     ) -> bool {
         let mut contents = self.contents.lock();
-        let mut states = self.states.lock();
-        let is_kept = states.add(producer, data_source, program, limit_kib);
-        if is_kept && let Some(ring) = contents.buffer.crash_file() {
-            states.log(ring, contents.buffer.consumed_chunks());
-        }
-        drop(states);
-        if is_kept {
-            self.observe(&mut contents.buffer);
-        }
-        is_kept
-    }
-
-    fn observe(&self, buffer: &mut TraceBuffer) {
-        buffer.observe_overwrites(FoldingObserver(Arc::clone(&self.states)));
-    }
-
-    /// Returns true if the buffer keeps states of overwritten packets.
-    pub(super) fn has_states(&self) -> bool {
-        match &self.states_then {
-            Some(states) => !states.is_empty(),
-            None => !self.states.lock().is_empty(),
-        }
-    }
-
-    /// Returns true if packets of a producer are folded into a state.
-    pub(super) fn folds(&self, producer: ProducerId) -> bool {
-        match &self.states_then {
-            Some(states) => states.iter().any(|it| it.producers.contains(&producer)),
-            None => self.states.lock().folds(producer),
-        }
-    }
-
-    /// Returns the states of overwritten packets, for a trace that gets packets of these writers next.
-    /// Packets of them that are overwritten later are lost.
-    pub(super) fn announce_states(
-        &self,
-        writers: impl Iterator<Item = Writer>,
-    ) -> Vec<FoldedState> {
-        match &self.states_then {
-            Some(states) => states.clone(),
-            None => self.states.lock().announce(writers),
-        }
-    }
-
-    /// Folds packets that `framer` has just taken out of this buffer, which is still locked, into the
-    /// states.
-    pub(super) fn fold_read(&self, buffer: &TraceBuffer, framer: &PacketFramer) {
-        self.states.lock().fold_read(buffer, framer);
-    }
-
-    /// Returns the states of overwritten packets.
-    pub(super) fn folded_states(&self) -> Vec<FoldedState> {
-        match &self.states_then {
-            Some(states) => states.clone(),
-            None => self.states.lock().states(),
-        }
-    }
-
-    /// Adds the statistics of the states. `buffer` is the position of this buffer in the configuration.
-    pub(super) fn add_state_stats(&self, buffer: usize, stats: &mut Vec<StateStats>) {
-        stats.extend(self.states.lock().stats(buffer));
+        self.states.keep(
+            &mut contents.buffer,
+            producer,
+            data_source,
+            program,
+            limit_kib,
+        )
     }
 
     /// Returns the packet counts of all sequences in the buffer.

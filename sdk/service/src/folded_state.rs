@@ -192,14 +192,6 @@ impl fmt::Display for NoVm {
 }
 
 impl FoldedStates {
-    /// Creates an owner of a log, for a clone: the log stays beside the file of the cloned ring.
-    pub(super) fn of_log(log: Option<StateLog>) -> Self {
-        Self {
-            log,
-            ..Self::default()
-        }
-    }
-
     /// Adds a producer to the VM of its data source, which is created if there is none with the same
     /// program. Returns false if there can be none.
     pub(super) fn add(

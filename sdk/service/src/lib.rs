@@ -33,6 +33,7 @@ mod reader_lag; // how far the reader of a buffer is behind, and when writers wa
 mod buffer_counts; // packet counts over the trace buffers of a buffer
 mod state_log; // the states that a ring keeps, in crash files
 mod folded_state; // what a ring keeps of the packets that it overwrites
+mod buffer_states; // the states of a buffer, or of a clone
 mod central_buffer; // a trace buffer in use: its writers and its reader
 mod lent_memory; // the shared memory of a producer
 mod producer_link; // the buffers that a producer may write to

@@ -195,7 +195,7 @@ impl Control {
         }
         let mut states = Vec::new();
         for (index, buffer) in session.buffers.iter().enumerate() {
-            buffer.add_state_stats(index, &mut states);
+            buffer.states.add_stats(index, &mut states);
         }
         states.retain(|state| state.packets_failed > 0);
         if !states.is_empty() {

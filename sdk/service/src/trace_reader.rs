@@ -119,7 +119,7 @@ impl TraceReader {
 
     /// Returns the states of overwritten packets with which the trace begins.
     pub(super) fn begin_states(&mut self, provenance: &Provenance) -> Vec<FoldedState> {
-        let with_states = self.buffers.iter().filter(|it| it.has_states());
+        let with_states = self.buffers.iter().filter(|it| !it.states.is_empty());
         let states = with_states.flat_map(|buffer| {
             let writers = buffer.with(|buffer| {
                 let writers = buffer.all_packet_counts();
@@ -128,8 +128,8 @@ impl TraceReader {
                     .collect::<Vec<_>>()
             });
             match self.reads_parts {
-                true => buffer.folded_states(),
-                false => buffer.announce_states(writers.into_iter()),
+                true => buffer.states.states(),
+                false => buffer.states.announce(writers.into_iter()),
             }
         });
         let states = states.collect();
@@ -210,7 +210,7 @@ impl TraceReader {
                 if let Some(positions) = &mut self.positions {
                     positions.note(index, trace_buffer, &mut self.framer);
                 }
-                if buffer.has_states() {
+                if !buffer.states.is_empty() {
                     let writers = self.framer.taken_writers();
                     let sequences = writers.iter();
                     let sequences =
@@ -219,14 +219,14 @@ impl TraceReader {
                     new = self.announced_states.before(
                         index,
                         sequences,
-                        |producer| buffer.folds(producer),
+                        |producer| buffer.states.folds(producer),
                         || match self.reads_parts {
-                            true => buffer.folded_states(),
-                            false => buffer.announce_states(writers.iter().copied()),
+                            true => buffer.states.states(),
+                            false => buffer.states.announce(writers.iter().copied()),
                         },
                     );
                     if self.reads_parts {
-                        buffer.fold_read(trace_buffer, &self.framer);
+                        buffer.states.fold_read(trace_buffer, &self.framer);
                     }
                 }
                 goes_on

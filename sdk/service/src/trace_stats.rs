@@ -165,7 +165,7 @@ impl TraceReader {
     fn state_stats(&self) -> Vec<StateStats> {
         let mut stats = Vec::new();
         for (index, buffer) in self.buffers().iter().enumerate() {
-            buffer.add_state_stats(index, &mut stats);
+            buffer.states.add_stats(index, &mut stats);
         }
         stats
     }
