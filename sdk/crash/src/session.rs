@@ -243,10 +243,15 @@ fn states_of(
         return RecoveredStates::default();
     }
     log.truncate(whole_packets(&log));
-    RecoveredStates::read(&log, nonce, PRODUCER).unwrap_or_else(|error| {
+    let states = RecoveredStates::read(&log, nonce, PRODUCER);
+    let mut states = states.unwrap_or_else(|error| {
         damages.push(format!("{name}: {error}"));
         RecoveredStates::default()
-    })
+    });
+    if rings.len() > 1 {
+        states.note_later_rings();
+    }
+    states
 }
 
 /// Puts the chunks of a buffer together.

@@ -43,6 +43,9 @@ fn sound_files_are_recovered_as_a_whole() {
         1,
         "the process was in the middle of it"
     );
+    // The log of the states knows that the ring has lost none.
+    let account = &trace.sequences[0];
+    assert_eq!((account.in_flight, account.overwritten), (1, 0));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tracezero_core::ids::ProducerId;
 
 use super::folded_state::{FoldedState, FoldedStates, FoldingObserver, StateStats};
 use super::packet_framer::{PacketFramer, Writer};
-use super::state_log::StateLog;
+use super::state_log::{LoggedWriter, LoggedWriters, StateLog};
 use super::trace_buffer::TraceBuffer;
 
 /// The states of a buffer.
@@ -56,7 +56,8 @@ impl BufferStates {
         let mut folded = states.lock();
         let is_kept = folded.add(producer, data_source, program, limit_kib);
         if is_kept {
-            observe(states, &mut folded, buffer);
+            let writers = writers_of(buffer);
+            observe(states, &mut folded, buffer, writers);
         }
         is_kept
     }
@@ -80,7 +81,12 @@ impl BufferStates {
         let log = folded.take_log();
         folded.fold_all(taken);
         taken.ignore_overwrites();
-        observe(states, &mut folded, successor);
+        let mut writers = writers_of(successor);
+        for writer in writers.values_mut() {
+            // `taken` has counted the losses before.
+            writer.lost = None;
+        }
+        observe(states, &mut folded, successor, writers);
         TakenStates {
             states: before,
             _log: log,
@@ -138,10 +144,23 @@ impl BufferStates {
     }
 }
 
-/// Lets the states fold what `buffer` overwrites, and log it if the buffer is in a crash file.
-fn observe(states: &Arc<Mutex<FoldedStates>>, folded: &mut FoldedStates, buffer: &mut TraceBuffer) {
+/// Returns the writers of which a log of `buffer` begins with nothing folded.
+fn writers_of(buffer: &TraceBuffer) -> LoggedWriters {
+    let chunks = buffer.consumed_chunks();
+    let writers = chunks.map(|chunk| (chunk.writer_id, LoggedWriter::behind(&chunk)));
+    writers.collect()
+}
+
+/// Lets the states fold what `buffer` overwrites, and log it if the buffer is in a crash file. A new log
+/// begins with `writers`.
+fn observe(
+    states: &Arc<Mutex<FoldedStates>>,
+    folded: &mut FoldedStates,
+    buffer: &mut TraceBuffer,
+    writers: LoggedWriters,
+) {
     if let Some(ring) = buffer.crash_file() {
-        folded.log(ring, buffer.consumed_chunks());
+        folded.log(ring, writers);
     }
     buffer.observe_overwrites(FoldingObserver(Arc::clone(states)));
 }

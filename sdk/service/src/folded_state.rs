@@ -12,7 +12,7 @@ use tracezero_core::protos::sequences;
 use tracezero_protovm::{ApplyError, Program, ProgramError, StateTooLong, Vm};
 
 use super::packet_framer::{PacketFramer, Writer};
-use super::state_log::{DamagedLog, LoggedState, LoggedVm, LoggedWriter, StateLog};
+use super::state_log::{DamagedLog, LoggedState, LoggedVm, LoggedWriters, StateLog};
 use super::trace_buffer::{EvictedChunk, OverwriteObserver, Overwritten, Packet, TraceBuffer};
 
 /// The maximum number of programs that producers may have for one data source in a buffer.
@@ -347,6 +347,7 @@ impl FoldedStates {
                 chunk_id: position.chunk_id,
                 payload_bytes: position.chunk_bytes,
                 is_newest: true,
+                lost: buffer.packet_counts(producer_id, writer_id)?.lost(),
             })
         };
         let chunks: Vec<_> = writers.into_iter().filter_map(position).collect();
@@ -374,23 +375,12 @@ impl FoldedStates {
     }
 
     /// Writes all states into the log beside the file of a ring. If there is none, it is created, and begins
-    /// behind these chunks of the writers of the ring.
-    pub(super) fn log(&mut self, ring: &RingFile, begin: impl Iterator<Item = EvictedChunk>) {
+    /// with these writers of the ring.
+    pub(super) fn log(&mut self, ring: &RingFile, writers: LoggedWriters) {
         let vms: Vec<_> = self.vms.iter().map(StateVm::logged).collect();
         let written = match &mut self.log {
             Some(log) => log.write_anew(&vms),
-            None => {
-                let writers = begin.map(|chunk| {
-                    let writer = LoggedWriter {
-                        chunk_id: chunk.chunk_id,
-                        chunk_bytes: chunk.payload_bytes,
-                        folded: 0,
-                    };
-                    (chunk.writer_id, writer)
-                });
-                let log = StateLog::create(ring, &vms, writers.collect());
-                log.map(|log| self.log = Some(log))
-            }
+            None => StateLog::create(ring, &vms, writers).map(|log| self.log = Some(log)),
         };
         if let Err(error) = written {
             self.stop_logging(&error);

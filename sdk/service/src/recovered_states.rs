@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tracezero_core::ids::ProducerId;
+use tracezero_core::ids::{ProducerId, WriterId};
 
 use super::folded_state::{FoldedState, FoldedStates};
 use super::state_log::{DamagedLog, LogEntry, LoggedWriters, read_log};
@@ -65,6 +65,7 @@ impl RecoveredStates {
                 chunk_id: writer.chunk_id,
                 payload_bytes: writer.chunk_bytes,
                 is_newest: true,
+                lost: writer.lost.unwrap_or_default().min(COUNT_MAX),
             };
             let folded = match has_states {
                 true => writer.folded.min(COUNT_MAX),
@@ -72,6 +73,19 @@ impl RecoveredStates {
             };
             buffer.continue_behind(client, &chunk, folded);
         }
+    }
+
+    /// Notes that later rings have lost packets, which this log does not count.
+    pub fn note_later_rings(&mut self) {
+        for writer in self.writers.values_mut() {
+            writer.lost = None;
+        }
+    }
+
+    /// Returns the writers of which all losses are known.
+    pub(super) fn counted_writers(&self) -> impl Iterator<Item = WriterId> + '_ {
+        let counted = self.writers.iter().filter(|(_, it)| it.knows_losses());
+        counted.map(|(id, _)| *id)
     }
 
     pub(super) fn states(&self) -> Vec<FoldedState> {

@@ -3,7 +3,7 @@
 //! The caller has read the crash files (package `tracezero-crash`), and has committed the chunks in
 //! them to new trace buffers. From there on, they are read like the buffers of a clone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
@@ -84,6 +84,10 @@ pub fn write_recovered<E>(
     mut take: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<RecoveredCounts, E> {
     let lost_by: Vec<LostBy> = buffers.iter().map(LostBy::of).collect();
+    let counted = buffers
+        .iter()
+        .map(|it| it.states.counted_writers().collect());
+    let counted: Vec<Vec<WriterId>> = counted.collect();
     let sequence_ids = buffers.iter().flat_map(|buffer| &buffer.sequence_ids);
     let sequence_ids: Vec<(WriterId, u32)> = sequence_ids.copied().collect();
     let open = |(index, recovered): (usize, RecoveredBuffer)| {
@@ -119,8 +123,16 @@ pub fn write_recovered<E>(
     let mut sequences = sequence_accounts(&mut reader, |buffers| {
         buffers.iter().map(|buffer| writers_of(buffer)).collect()
     });
+    let sequences_of = |writers: Vec<WriterId>| {
+        let writers = writers.into_iter();
+        let ids = writers.map(|writer_id| reader.framer.sequence_id((producer_id, writer_id)));
+        ids.collect()
+    };
+    let counted: Vec<HashSet<u32>> = counted.into_iter().map(sequences_of).collect();
     for account in &mut sequences {
-        lost_by[account.buffer].settle(account);
+        let sequence_id = account.sequence_id.unwrap_or_default();
+        let is_counted = counted[account.buffer].contains(&sequence_id);
+        lost_by[account.buffer].settle(account, is_counted);
     }
     let stats = TraceStats {
         buffers: reader
@@ -226,7 +238,8 @@ fn writers_of(buffer: &CentralBuffer) -> Vec<(ProducerId, WriterTotals)> {
 /// The outcomes of packets that were begun and are not in the files.
 #[derive(Clone, Copy)]
 enum LostBy {
-    /// They were overwritten, but for at most one that the writer was in the middle of.
+    /// They were overwritten, but for at most one that the writer was in the middle of. Nobody knows which
+    /// it is, unless a log counts those that were overwritten.
     Overwriting,
     Discarding,
     /// The process was killed before they ended.
@@ -244,9 +257,14 @@ impl LostBy {
         }
     }
 
-    fn settle(self, account: &mut SequenceAccount) {
+    /// Completes the account of a writer. `is_counted` says whether it has all packets that were overwritten.
+    fn settle(self, account: &mut SequenceAccount, is_counted: bool) {
         match self {
-            Self::Overwriting => account.overwritten += mem::take(&mut account.in_flight),
+            Self::Overwriting => {
+                let in_middle = u64::from(is_counted).min(account.in_flight);
+                account.overwritten += account.in_flight - in_middle;
+                account.in_flight = in_middle;
+            }
             // The rest of an incomplete packet was discarded, too.
             Self::Discarding => {
                 account.discarded += mem::take(&mut account.in_flight);

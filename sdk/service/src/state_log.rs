@@ -47,9 +47,26 @@ pub(super) struct LoggedWriter {
     pub(super) chunk_bytes: u16,
     /// The number of packets that were folded, and are not lost.
     pub(super) folded: u64,
+    /// The number of packets that were lost; `None` if an earlier ring had packets of the writer, too.
+    pub(super) lost: Option<u64>,
 }
 
 impl LoggedWriter {
+    /// Returns a writer of which nothing was folded yet.
+    pub(super) fn behind(chunk: &EvictedChunk) -> Self {
+        Self {
+            chunk_id: chunk.chunk_id,
+            chunk_bytes: chunk.payload_bytes,
+            folded: 0,
+            lost: Some(chunk.lost),
+        }
+    }
+
+    /// Returns true if the log has all losses of the writer.
+    pub(super) fn knows_losses(&self) -> bool {
+        self.folded > 0 && self.lost.is_some()
+    }
+
     /// Returns a check of these numbers in a folder with this nonce.
     fn check(&self, writer_id: WriterId, nonce: u64) -> u32 {
         let numbers = [
@@ -57,6 +74,8 @@ impl LoggedWriter {
             self.chunk_id.0.into(),
             self.chunk_bytes.into(),
             self.folded,
+            self.lost.is_some().into(),
+            self.lost.unwrap_or_default(),
         ];
         check_of(nonce, numbers)
     }
@@ -123,23 +142,24 @@ impl StateLog {
     }
 
     /// Writes what was noted: of packets of these chunks, each of another writer. Packets that are folded
-    /// and not lost are of a single chunk.
+    /// and not lost are of a single chunk. Writes the losses of writers that have folded packets, too.
     pub(super) fn end_chunks<'a>(
         &mut self,
         chunks: &[EvictedChunk],
         vms: impl FnOnce() -> Vec<LoggedVm<'a>>,
     ) -> io::Result<()> {
-        if self.changes.is_empty() && self.folded == 0 {
+        let has_lost = |chunk: &EvictedChunk| {
+            let writer = self.writers.get(&chunk.writer_id);
+            writer.is_some_and(|it| it.knows_losses() && it.lost != Some(chunk.lost))
+        };
+        if self.changes.is_empty() && self.folded == 0 && !chunks.iter().any(has_lost) {
             return Ok(());
         }
         for chunk in chunks {
             let writer = self.writers.entry(chunk.writer_id);
-            let writer = writer.or_insert(LoggedWriter {
-                chunk_id: chunk.chunk_id,
-                chunk_bytes: chunk.payload_bytes,
-                folded: 0,
-            });
+            let writer = writer.or_insert(LoggedWriter::behind(chunk));
             writer.folded += std::mem::take(&mut self.folded);
+            writer.lost = writer.lost.map(|_| chunk.lost);
             if chunk.is_newest {
                 writer.chunk_id = chunk.chunk_id;
                 writer.chunk_bytes = chunk.payload_bytes;
@@ -254,6 +274,9 @@ fn add_writer(
         out.set_chunk_id(writer.chunk_id.0);
         out.set_chunk_bytes(writer.chunk_bytes.into());
         out.set_folded(writer.folded);
+        if let Some(lost) = writer.lost {
+            out.set_lost(lost);
+        }
         out.set_check(writer.check(writer_id, nonce));
     });
 }
@@ -357,6 +380,7 @@ pub(super) fn read_log(
                 chunk_id: ChunkId(writer.chunk_id()?.unwrap_or_default()),
                 chunk_bytes,
                 folded: writer.folded()?.unwrap_or_default(),
+                lost: writer.lost()?,
             };
             if writer.check()? != Some(logged.check(WriterId(id), nonce)) {
                 return Err(DamagedLog::WrongCheck);
@@ -437,6 +461,7 @@ mod tests {
             chunk_id: ChunkId(5),
             chunk_bytes: 100,
             folded: 9,
+            lost: Some(2),
         };
         let writers = LoggedWriters::from([(WriterId(1), writer)]);
         let _log = StateLog::create(&ring, &[logged, logged], writers).unwrap();
@@ -453,8 +478,8 @@ mod tests {
         assert_eq!(states, [format!("{expected:?}"), format!("{expected:?}")]);
         let ends = writers
             .iter()
-            .map(|(id, it)| (id.0, it.chunk_id.0, it.folded));
-        assert_eq!(ends.collect::<Vec<_>>(), [(1, 5, 9)]);
+            .map(|(id, it)| (id.0, it.chunk_id.0, it.folded, it.lost));
+        assert_eq!(ends.collect::<Vec<_>>(), [(1, 5, 9, Some(2))]);
 
         let error = read(&bytes, ring.nonce() + 1).unwrap_err();
         assert!(matches!(error, DamagedLog::WrongCheck), "{error}");

@@ -62,7 +62,10 @@ fn state_log(nonce: u64) -> Vec<u8> {
             writer.set_chunk_id(before);
             writer.set_chunk_bytes(100);
             writer.set_folded(1);
-            writer.set_check(check_of(nonce, [1, before.into(), 100, 1]));
+            writer.set_lost(0);
+            let (folded, has_lost, lost) = (1, 1, 0);
+            let numbers = [1, before.into(), 100, folded, has_lost, lost];
+            writer.set_check(check_of(nonce, numbers));
         });
     });
     drop(out);

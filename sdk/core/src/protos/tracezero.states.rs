@@ -670,10 +670,14 @@ impl<'w> Writer<'w> {
     ///
     /// The packets that were folded so far, and are not lost.
     pub const FOLDED_FIELD_NUMBER: u32 = 4;
+    /// Number of field `lost`.
+    ///
+    /// The packets that were lost so far. Missing if the ring went on after another one with the writer's packets.
+    pub const LOST_FIELD_NUMBER: u32 = 5;
     /// Number of field `check`.
     ///
     /// A mix of the numbers above and of the number of the folder.
-    pub const CHECK_FIELD_NUMBER: u32 = 5;
+    pub const CHECK_FIELD_NUMBER: u32 = 6;
     /// Appends field `writer_id` (1, uint32).
     #[inline]
     pub fn set_writer_id(&mut self, value: u32) -> &mut Self {
@@ -704,12 +708,20 @@ impl<'w> Writer<'w> {
         self.message.append_uint64::<4>(value);
         self
     }
-    /// Appends field `check` (5, fixed32).
+    /// Appends field `lost` (5, uint64).
+    ///
+    /// The packets that were lost so far. Missing if the ring went on after another one with the writer's packets.
+    #[inline]
+    pub fn set_lost(&mut self, value: u64) -> &mut Self {
+        self.message.append_uint64::<5>(value);
+        self
+    }
+    /// Appends field `check` (6, fixed32).
     ///
     /// A mix of the numbers above and of the number of the folder.
     #[inline]
     pub fn set_check(&mut self, value: u32) -> &mut Self {
-        self.message.append_fixed32::<5>(value);
+        self.message.append_fixed32::<6>(value);
         self
     }
     /// Returns the untyped message, for unknown fields.
@@ -730,7 +742,7 @@ impl ::protozero::Writer for Writer<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct WriterDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 5>,
+    message: ::protozero::IndexedMessage<'a, 6>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> WriterDecoder<'a> {
@@ -744,10 +756,11 @@ impl<'a> WriterDecoder<'a> {
             3 => 2,
             4 => 3,
             5 => 4,
-            _ => 5,
+            6 => 5,
+            _ => 6,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 5, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 6, slot_of),
         }
     }
     /// Returns the last value of field `writer_id` (1, uint32).
@@ -800,7 +813,20 @@ impl<'a> WriterDecoder<'a> {
     ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
         self.message.last::<::protozero::types::Uint64>(3)
     }
-    /// Returns the last value of field `check` (5, fixed32).
+    /// Returns the last value of field `lost` (5, uint64).
+    ///
+    /// The packets that were lost so far. Missing if the ring went on after another one with the writer's packets.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn lost(
+        &self,
+    ) -> ::core::result::Result<::core::option::Option<u64>, ::protozero::DecodeError> {
+        self.message.last::<::protozero::types::Uint64>(4)
+    }
+    /// Returns the last value of field `check` (6, fixed32).
     ///
     /// A mix of the numbers above and of the number of the folder.
     ///
@@ -811,7 +837,7 @@ impl<'a> WriterDecoder<'a> {
     pub fn check(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Fixed32>(4)
+        self.message.last::<::protozero::types::Fixed32>(5)
     }
     /// Iterates over all fields in the order of the bytes, also unknown ones.
     #[inline]

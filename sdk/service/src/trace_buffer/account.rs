@@ -49,6 +49,11 @@ impl Account {
             has_ended: false,
         }
     }
+
+    /// Returns the number of packets that were lost.
+    pub(super) fn lost(&self) -> u64 {
+        self.hot.overwritten + self.counts.lost()
+    }
 }
 
 #[cfg(test)]

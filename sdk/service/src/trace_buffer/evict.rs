@@ -44,6 +44,8 @@ pub struct EvictedChunk {
     pub payload_bytes: u16,
     /// True if no newer chunk of the writer has left before.
     pub is_newest: bool,
+    /// The number of packets of the writer that the buffer has lost so far.
+    pub lost: u64,
 }
 
 impl<F: FnMut(&Packet<'_>) -> Overwritten + Send> OverwriteObserver for F {
@@ -284,13 +286,14 @@ impl TraceBuffer {
     fn show_end_of_chunk(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
         if let Some(Observer(observer)) = &mut self.observer {
             let last = self.sequences[sequence].last_consumed;
-            let hot = &self.sequences.account(sequence).hot;
+            let account = self.sequences.account(sequence);
             observer.end_of_chunk(EvictedChunk {
-                producer_id: hot.producer_id,
-                writer_id: hot.writer_id,
+                producer_id: account.hot.producer_id,
+                writer_id: account.hot.writer_id,
                 chunk_id: front.id,
                 payload_bytes: self.ring.slot(front.slot).payload_bytes,
                 is_newest: last.is_some_and(|last| last.id == front.id),
+                lost: account.lost(),
             });
         }
     }

@@ -305,6 +305,7 @@ impl TraceBuffer {
                 chunk_id: last.id,
                 payload_bytes: last.payload_bytes,
                 is_newest: true,
+                lost: account.lost(),
             })
         })
     }
@@ -323,8 +324,8 @@ impl TraceBuffer {
     }
 
     /// Makes this empty buffer continue a sequence whose chunks up to `chunk` were overwritten: what
-    /// comes of it is ignored. Of their packets, `folded` are part of a state. Call this after
-    /// [`continue_at`](Self::continue_at).
+    /// comes of it is ignored. Of their packets, `folded` are part of a state, and those that `chunk`
+    /// counts are lost. Call this after [`continue_at`](Self::continue_at).
     pub fn continue_behind(&mut self, client: &ClientIdentity, chunk: &EvictedChunk, folded: u64) {
         self.sequences.continue_behind(client, chunk, folded);
     }

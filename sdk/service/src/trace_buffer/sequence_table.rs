@@ -218,6 +218,7 @@ impl SequenceTable {
         }
         let account = self.account_mut(index);
         account.counts.folded = folded;
+        account.hot.overwritten = chunk.lost;
         account.hot.accounted = ChunkWindow::up_to(reached.id, reached.payload_bytes);
     }
 

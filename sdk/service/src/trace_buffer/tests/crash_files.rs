@@ -23,10 +23,11 @@ use tracezero_core::protos::{
     VmInstruction, VmProgram, vm_instruction,
 };
 use tracezero_core::shm::Geometry;
-use tracezero_crash::Leftover;
+use tracezero_crash::{Leftover, RecoveredTrace};
 
 use super::*;
 use crate::folded_state::{FoldedStates, FoldingObserver};
+use crate::state_log::LoggedWriters;
 
 const RING_BYTES: u64 = 16 * 1024;
 
@@ -77,12 +78,12 @@ fn numbers_in(buffer: &TraceBuffer) -> BTreeSet<u64> {
 #[derive(Debug)]
 struct Recovered {
     in_trace: Vec<u64>,
-    /// Those that are part of the state.
+    /// The numbers of the packets in the state.
     folded: Vec<u64>,
 }
 
 /// Copies the folder of a process, and recovers its session.
-fn recovered(process: &Path, copies: &Path) -> Recovered {
+fn recover(process: &Path, copies: &Path) -> RecoveredTrace {
     let copy = copies.join("copy.tz");
     let _ = fs::remove_dir_all(copies);
     fs::create_dir_all(copy.join("s0")).unwrap();
@@ -101,7 +102,12 @@ fn recovered(process: &Path, copies: &Path) -> Recovered {
         .recover_session(0, &trace)
         .unwrap();
     assert_eq!(recovered.damages, [] as [&str; 0]);
-    let bytes = fs::read(&trace).unwrap();
+    recovered
+}
+
+/// Returns the packets that a recovery finds.
+fn recovered(process: &Path, copies: &Path) -> Recovered {
+    let bytes = fs::read(recover(process, copies).path).unwrap();
     let mut recovered = Recovered {
         in_trace: Vec::new(),
         folded: Vec::new(),
@@ -274,6 +280,18 @@ impl Crash {
         }
     }
 
+    /// Returns a ring that folds every packet with a number.
+    fn folding_ring(&self) -> (TraceBuffer, Arc<Mutex<FoldedStates>>) {
+        let buffer = TraceBuffer::in_crash_file(&self.session, 0, RING_BYTES, FillPolicy::Ring);
+        let mut buffer = buffer.unwrap();
+        let mut states = FoldedStates::default();
+        assert!(states.add(ProducerId::new(1), "numbered", &keep_every_packet(), 1024));
+        states.log(buffer.crash_file().unwrap(), LoggedWriters::new());
+        let states = Arc::new(Mutex::new(states));
+        buffer.observe_overwrites(FoldingObserver(Arc::clone(&states)));
+        (buffer, states)
+    }
+
     /// Does `work`. Returns what a recovery finds after each of its stores.
     fn recovered_at_stores(&mut self, work: impl FnOnce()) -> Vec<Recovered> {
         let found: Rc<RefCell<Vec<Recovered>>> = Rc::default();
@@ -341,15 +359,7 @@ fn a_kill_between_two_stores_loses_and_doubles_nothing() {
 #[test]
 fn after_a_kill_each_packet_is_in_the_trace_or_in_the_state() {
     let mut crash = Crash::new();
-    let buffer = TraceBuffer::in_crash_file(&crash.session, 0, RING_BYTES, FillPolicy::Ring);
-    let mut buffer = buffer.unwrap();
-    let states: Arc<Mutex<FoldedStates>> = Arc::default();
-    {
-        let mut states = states.lock();
-        assert!(states.add(ProducerId::new(1), "numbered", &keep_every_packet(), 1024));
-        states.log(buffer.crash_file().unwrap(), buffer.consumed_chunks());
-    }
-    buffer.observe_overwrites(FoldingObserver(Arc::clone(&states)));
+    let (mut buffer, states) = crash.folding_ring();
     let mut known = BTreeSet::new();
     for chunk in chunks_of_which_some_are_evicted_unfinished() {
         let new = chunk.numbers();
@@ -369,6 +379,41 @@ fn after_a_kill_each_packet_is_in_the_trace_or_in_the_state() {
     let state = &states.lock().states()[0].state;
     let folded = folded_numbers(&TracePacketDecoder::new(state));
     assert!(folded.len() > 400, "{} packets were folded", folded.len());
+}
+
+#[test]
+fn a_recovery_knows_how_many_packets_a_ring_has_folded_and_lost() {
+    // Whole packets without a number, which the program refuses.
+    const REFUSED: [&[u8]; 2] = [b"\x02\x40\x01", b"\x02\x40\x02"];
+    let crash = Crash::new();
+    let (mut buffer, _states) = crash.folding_ring();
+    for id in 0..600 {
+        let mut fragments = REFUSED.map(<[u8]>::to_vec).to_vec();
+        // At last, there are only chunks of which nothing is folded.
+        if id < 150 {
+            fragments.push(fragment(id.into(), 300));
+        }
+        fragments.resize(10, REFUSED[0].to_vec());
+        let chunk = NewChunk {
+            writer: 1,
+            id,
+            fragments,
+            is_complete: true,
+        };
+        chunk.commit_to(&mut buffer);
+        if !matches!(id, 90 | 599) {
+            continue;
+        }
+        let counts = buffer.packet_counts(ProducerId::new(1), WriterId(1));
+        let counts = counts.unwrap();
+        assert!(counts.folded > 20 && counts.overwritten > 200, "{counts:?}");
+        let trace = recover(crash.process.path(), &crash.folder.file("copies"));
+        let account = &trace.sequences[0];
+        assert_eq!(
+            (account.folded, account.overwritten, account.read),
+            (counts.folded, counts.overwritten, counts.unread)
+        );
+    }
 }
 
 /// Returns chunks, among them some that are overwritten before their writer has filled them.
