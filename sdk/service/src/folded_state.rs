@@ -34,7 +34,7 @@ const WORK_MAX: u64 = 1 << 24;
 const WORK_PER_PACKET_MAX: u64 = 4096;
 const WORK_PER_BYTE_MAX: u64 = 16;
 
-/// The same for a recovery, which locks nothing: about ten seconds in all.
+/// The work that a program may do in a recovery. That locks nothing, so it may take about ten seconds.
 const REPEATED_WORK_MAX: u64 = 1 << 30;
 const REPEATED_WORK_PER_PACKET_MAX: u64 = 1 << 16;
 
@@ -142,7 +142,7 @@ impl fmt::Display for StateStats {
             "the state of the data source {data_source:?} lacks {packets_failed} overwritten packets"
         )?;
         match error {
-            // It may quote names of the program.
+            // The program chooses the names that an error quotes.
             Some(error) => write!(f, ": {}", error.escape_debug()),
             None => Ok(()),
         }
@@ -272,16 +272,13 @@ impl FoldedStates {
         }
         let mut patch = std::mem::take(&mut self.patch);
         patch.clear();
-        // A VM skips a packet that is larger, and counts it.
-        if packet.len_bytes() <= PATCH_MAX_BYTES {
+        let is_small = packet.len_bytes() <= PATCH_MAX_BYTES;
+        if is_small {
             for slice in packet.slices() {
                 patch.extend_from_slice(slice);
             }
         }
-        let is_taken = match packet.len_bytes() <= PATCH_MAX_BYTES {
-            true => self.fold_bytes(origin.producer_id, &patch),
-            false => self.skip(origin.producer_id),
-        };
+        let is_taken = self.offer(origin.producer_id, is_small.then_some(&patch));
         self.patch = patch;
         let writer = (origin.producer_id, origin.writer_id);
         if !is_taken || self.announced.contains(&writer) {
@@ -294,16 +291,16 @@ impl FoldedStates {
     }
 
     /// Offers a packet to the VMs of its producer, in the order of their creation, until one takes it.
-    /// Returns whether one has.
-    fn fold_bytes(&mut self, producer: ProducerId, patch: &[u8]) -> bool {
+    /// Returns whether one has. `patch` is `None` if the packet is too large: each VM skips it.
+    fn offer(&mut self, producer: ProducerId, patch: Option<&[u8]>) -> bool {
         for (index, vm) in self.vms.iter_mut().enumerate() {
             if !vm.producers.contains(&producer) {
                 continue;
             }
-            if vm.is_stopped() {
+            let Some(patch) = patch.filter(|_| !vm.is_stopped()) else {
                 vm.folds.skipped += 1;
                 continue;
-            }
+            };
             let applied = vm.fold(patch);
             if applied.has_changed
                 && let Some(log) = &mut self.log
@@ -317,25 +314,13 @@ impl FoldedStates {
         false
     }
 
-    /// Counts a packet that is too large to be folded.
-    fn skip(&mut self, producer: ProducerId) -> bool {
-        let vms = self.vms.iter_mut();
-        for vm in vms.filter(|vm| vm.producers.contains(&producer)) {
-            vm.folds.skipped += 1;
-        }
-        false
-    }
-
     /// Folds packets that were read into a part of a trace. Later parts can be without this one, but
     /// their packets build on it.
     pub(super) fn fold_read(&mut self, buffer: &TraceBuffer, framer: &PacketFramer) {
         let mut writers = BTreeSet::new();
         framer.each_taken(|writer, patch| {
-            let is_taken = match patch.len() <= PATCH_MAX_BYTES {
-                true => self.fold_bytes(writer.0, patch),
-                false => self.skip(writer.0),
-            };
-            if is_taken {
+            let is_small = patch.len() <= PATCH_MAX_BYTES;
+            if self.offer(writer.0, is_small.then_some(patch)) {
                 writers.insert(writer);
             }
         });
