@@ -86,7 +86,7 @@ pub use stream::{
 pub use text::StringWriter;
 #[cfg(feature = "alloc")]
 pub use varint::append_varint;
-pub use varint::{VARINT_MAX_BYTES, encode_varint, redundant_varint, split_varint};
+pub use varint::{VARINT_MAX_BYTES, encode_varint, redundant_varint, split_varint, spread_varint};
 pub use wire::{GROUPS_MAX_DEPTH, WireType};
 
 /// Includes the code that `protozero-codegen` generated for one protobuf package in `build.rs`.

@@ -36,10 +36,28 @@ pub fn encode_varint(mut value: u64, out: &mut [u8; VARINT_MAX_BYTES]) -> usize 
 /// assert_eq!(bytes, [0xac, 0x02]);
 /// ```
 #[cfg(feature = "alloc")]
+#[inline]
 pub fn append_varint(value: u64, out: &mut Vec<u8>) {
-    let mut bytes = [0; VARINT_MAX_BYTES];
-    let len = encode_varint(value, &mut bytes);
-    out.extend_from_slice(&bytes[..len]);
+    if value >= 1 << 56 {
+        return append_long_varint(value, out);
+    }
+    let (word, len) = spread_varint(value);
+    let end = out.len() + len;
+    // Appending the whole word is one store, where a copy of `len` bytes would be a call.
+    out.extend_from_slice(&word.to_le_bytes());
+    out.truncate(end);
+}
+
+/// Appends a varint of 9 or 10 bytes: an address, or a negative number.
+#[cfg(feature = "alloc")]
+#[inline(never)]
+fn append_long_varint(value: u64, out: &mut Vec<u8>) {
+    let (word, _) = spread_varint(value & ((1 << 56) - 1));
+    let top = (value >> 56) as u8;
+    let end = out.len() + if top < 0x80 { 9 } else { 10 };
+    out.extend_from_slice(&(word | 0x8080_8080_8080_8080).to_le_bytes());
+    out.extend_from_slice(&[top, 1]);
+    out.truncate(end);
 }
 
 /// Returns the length of the shortest varint for `value`.
@@ -126,12 +144,17 @@ pub(crate) const fn spread_groups(value: u32) -> u32 {
 }
 
 /// Encodes `value`, of up to 56 bits, as a varint in a little-endian word. Returns the word and the
-/// length of the varint.
+/// length of the varint. For larger numbers, the result has no meaning.
 ///
 /// There are no branches: three rounds of shift and mask spread the 7-bit groups to bytes.
+///
+/// ```
+/// let (word, len) = protozero::spread_varint(300);
+/// assert_eq!(word.to_le_bytes()[..len], [0xac, 0x02]);
+/// ```
 #[inline(always)]
-pub(crate) const fn spread_varint(value: u64) -> (u64, usize) {
-    debug_assert!(value < 1 << 56);
+#[must_use]
+pub const fn spread_varint(value: u64) -> (u64, usize) {
     let halves = (value & 0x00ff_ffff_f000_0000) << 4 | (value & 0x0000_0000_0fff_ffff);
     let quarters = (halves & 0x0fff_c000_0fff_c000) << 2 | (halves & 0x0000_3fff_0000_3fff);
     let groups = (quarters & 0x3f80_3f80_3f80_3f80) << 1 | (quarters & 0x007f_007f_007f_007f);
@@ -171,6 +194,21 @@ mod tests {
                 assert_eq!(split_varint(&bytes[..len]), Some((value, &[][..])));
                 assert_eq!(split_varint(&bytes), Some((value, &bytes[len..])));
                 assert_eq!(split_varint(&varint[..len - 1]), None);
+            }
+        }
+    }
+
+    #[cfg(feature = "alloc")]
+    #[test]
+    fn appending_agrees_with_the_loop_at_every_group_boundary() {
+        for bits in 0..64 {
+            for value in [1_u64 << bits, (1 << bits) | 1, (1 << bits) - 1, !0 >> bits] {
+                let mut bytes = [0; VARINT_MAX_BYTES];
+                let len = encode_varint(value, &mut bytes);
+                let mut out = alloc::vec![7];
+                append_varint(value, &mut out);
+                assert_eq!(out[0], 7);
+                assert_eq!(out[1..], bytes[..len], "{value:#x}");
             }
         }
     }
