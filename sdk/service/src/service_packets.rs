@@ -1,6 +1,9 @@
 //! Packets that the service itself writes: where a trace comes from, how to relate its clocks, and
 //! what happened to the session.
 
+use std::fs;
+use std::thread;
+
 use super::environment::Environment;
 use super::folded_state::FoldedState;
 use super::lifecycle_events::Event;
@@ -269,7 +272,27 @@ fn system_info(out: &mut protos::SystemInfo<'_>) {
     });
     out.set_tracing_service_version(VERSION);
     out.set_page_size(rustix::param::page_size() as u32);
-    if let Ok(cpus) = std::thread::available_parallelism() {
-        out.set_num_cpus(cpus.get() as u32);
+    if let Some(cpus) = configured_cpus() {
+        out.set_num_cpus(cpus as u32);
+    }
+}
+
+/// Returns the number of the machine's CPUs, also of those that this process may not use. If the kernel
+/// does not list them, returns the number of those that it may.
+fn configured_cpus() -> Option<usize> {
+    let entries = fs::read_dir("/sys/devices/system/cpu")
+        .into_iter()
+        .flatten();
+    let is_cpu = |name: &str| {
+        let number = name.strip_prefix("cpu");
+        number.is_some_and(|it| it.parse::<u32>().is_ok())
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    match names
+        .filter(|name| name.to_str().is_some_and(is_cpu))
+        .count()
+    {
+        0 => thread::available_parallelism().ok().map(usize::from),
+        count => Some(count),
     }
 }
