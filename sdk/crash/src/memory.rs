@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use tracezero_core::coordination::{PacketCounts, WriterTotals};
+use tracezero_core::crash_files::format::COUNT_MAX;
 use tracezero_core::crash_files::format::{HEADER_BYTES, Meta, ROW_BYTES, WriterRow};
 use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::{Geometry, ScrapedChunk, ServiceMemory};
@@ -10,9 +11,6 @@ use tracezero_service::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChun
 
 /// The id that the service of the process gave to its only producer.
 pub(crate) const PRODUCER: ProducerId = ProducerId::new(1);
-
-/// The largest number of packets that is believed.
-pub(crate) const COUNT_MAX: u64 = 1 << 48;
 
 /// Decodes the rows behind the header of `meta`.
 pub(crate) fn writer_rows(meta: &[u8]) -> Vec<WriterRow> {

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use tracezero_core::crash_files::format::COUNT_MAX;
 use tracezero_core::crash_files::format::Output;
 use tracezero_core::crash_files::{OUTPUT_FILE, PART_PREFIX};
 use tracezero_core::ids::{ChunkId, WriterId};
@@ -18,7 +19,6 @@ use tracezero_service::trace_buffer::ReadPosition;
 
 use crate::error::RecoverError;
 use crate::folder::{entries, open_file, open_regular, read_file};
-use crate::memory::COUNT_MAX;
 
 /// A packet with more bytes than this has no positions.
 const POSITIONS_MAX_BYTES: u64 = 16 << 20;

@@ -2,14 +2,12 @@
 
 use std::fmt;
 
+use tracezero_core::crash_files::format::COUNT_MAX;
 use tracezero_core::ids::{ProducerId, WriterId};
 
 use super::folded_state::{FoldedState, FoldedStates};
 use super::state_log::{DamagedLog, LogEntry, LoggedWriters, read_log};
 use super::trace_buffer::{ClientIdentity, EvictedChunk, TraceBuffer};
-
-/// The largest count that is believed.
-const COUNT_MAX: u64 = 1 << 48;
 
 /// The states that a ring in a crash file has kept, and of which packets they consist.
 #[derive(Debug, Default)]

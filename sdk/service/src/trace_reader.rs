@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::announced_states::{AnnouncedStates, EncodeAnnouncement, Provenance};
+use super::buffer_states::BufferStates;
 use super::central_buffer::CentralBuffer;
 use super::compression::append_packed;
 use super::folded_state::FoldedState;
@@ -14,6 +15,7 @@ use super::read_positions::ReadPositions;
 use super::trace_buffer::{Mark, TraceBuffer};
 use super::trace_output::{END_MAX_BYTES, TraceOutput};
 use tracezero_config::{Compression, SessionConfig};
+use tracezero_core::ids::{ProducerId, WriterId};
 
 /// The approximate number of bytes that are compressed together. Larger batches hardly compress
 /// better.
@@ -127,10 +129,7 @@ impl TraceReader {
                     .map(|(producer, writer, _)| (producer, writer))
                     .collect::<Vec<_>>()
             });
-            match self.reads_parts {
-                true => buffer.states.states(),
-                false => buffer.states.announce(writers.into_iter()),
-            }
+            states_before(self.reads_parts, &buffer.states, writers.into_iter())
         });
         let states = states.collect();
         self.announced_states.begin(provenance, states)
@@ -220,10 +219,7 @@ impl TraceReader {
                         index,
                         sequences,
                         |producer| buffer.states.folds(producer),
-                        || match self.reads_parts {
-                            true => buffer.states.states(),
-                            false => buffer.states.announce(writers.iter().copied()),
-                        },
+                        || states_before(self.reads_parts, &buffer.states, writers.iter().copied()),
                     );
                     if self.reads_parts {
                         buffer.states.fold_read(trace_buffer, &self.framer);
@@ -302,6 +298,19 @@ impl TraceReader {
             Compression::Deflate | Compression::Zstd { .. } => &self.packets,
         };
         self.framer.take_back(refused);
+    }
+}
+
+/// Returns the states that a trace has before packets of these writers. Each part of a trace that is read
+/// in parts has all states; otherwise later packets of a writer build on what was announced.
+fn states_before(
+    reads_parts: bool,
+    states: &BufferStates,
+    writers: impl Iterator<Item = (ProducerId, WriterId)>,
+) -> Vec<FoldedState> {
+    match reads_parts {
+        true => states.states(),
+        false => states.announce(writers),
     }
 }
 

@@ -14,6 +14,9 @@ use crate::shm::layout::ChunkFlags;
 /// The size of the header of `meta` and of each ring.
 pub const HEADER_BYTES: usize = 4096;
 
+/// The largest count in a file that a recovery believes. Sums of such counts cannot overflow.
+pub const COUNT_MAX: u64 = 1 << 48;
+
 /// The version of the format.
 const VERSION: u32 = 1;
 

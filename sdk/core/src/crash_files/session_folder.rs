@@ -100,17 +100,31 @@ impl SessionFolder {
     pub fn add_part(&self, trace: &[u8]) -> io::Result<PartFile> {
         // Relaxed: a number that orders nothing else.
         let number = self.parts.fetch_add(1, Ordering::Relaxed);
+        let path = self.path.join(format!("{PART_PREFIX}{number}"));
+        self.write_file(&path, |file| file.write_all(trace))?;
+        Ok(PartFile { path })
+    }
+
+    /// Writes a file that appears at `path` when it is complete.
+    pub(super) fn write_file(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<File> {
         let unfinished = self.next_unfinished();
-        let part = PartFile {
-            path: self.path.join(format!("{PART_PREFIX}{number}")),
-        };
-        new_file(&unfinished)?.write_all(trace)?;
-        fs::rename(&unfinished, &part.path)?;
-        Ok(part)
+        let written = new_file(&unfinished).and_then(|mut file| {
+            write(&mut file)?;
+            fs::rename(&unfinished, path)?;
+            Ok(file)
+        });
+        written.inspect_err(|_| {
+            // If it cannot be removed, it goes with the folder of the session.
+            let _ = fs::remove_file(&unfinished);
+        })
     }
 
     /// Returns the path of a file that gets another name when it is complete.
-    pub(super) fn next_unfinished(&self) -> PathBuf {
+    fn next_unfinished(&self) -> PathBuf {
         // Relaxed: a number that orders nothing else.
         let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
         self.path.join(format!("unfinished{number}"))

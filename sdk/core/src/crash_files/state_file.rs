@@ -2,10 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::directory::new_file;
 use super::ring_file::RingFile;
 use super::session_folder::SessionFolder;
 use crate::forked_child;
@@ -37,7 +36,7 @@ impl StateFile {
             .path()
             .join(format!("{STATES_PREFIX}{}", ring.number()));
         Ok(Self {
-            file: write_file(session, &path, write)?,
+            file: session.write_file(&path, write)?,
             session: Arc::clone(session),
             path,
         })
@@ -50,7 +49,7 @@ impl StateFile {
     ///
     /// If the file cannot be written. The old one stays then.
     pub fn replace(&mut self, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-        self.file = write_file(&self.session, &self.path, write)?;
+        self.file = self.session.write_file(&self.path, write)?;
         Ok(())
     }
 
@@ -62,24 +61,6 @@ impl StateFile {
     pub fn append(&mut self, content: &[u8]) -> io::Result<()> {
         self.file.write_all(content)
     }
-}
-
-/// Writes a file that appears at `path` when it is complete.
-fn write_file(
-    session: &SessionFolder,
-    path: &Path,
-    write: impl FnOnce(&mut File) -> io::Result<()>,
-) -> io::Result<File> {
-    let unfinished = session.next_unfinished();
-    let written = new_file(&unfinished).and_then(|mut file| {
-        write(&mut file)?;
-        fs::rename(&unfinished, path)?;
-        Ok(file)
-    });
-    written.inspect_err(|_| {
-        // If it cannot be removed, it goes with the folder of the session.
-        let _ = fs::remove_file(&unfinished);
-    })
 }
 
 impl Drop for StateFile {
