@@ -40,8 +40,9 @@ use crate::trust::is_trusted;
 /// The period at which the thread looks for more commits while writers commit packets. So a writer
 /// at full speed need not wake the thread.
 const LOOK_PERIOD: Duration = Duration::from_millis(5);
-/// How long the thread goes on looking after the last commit.
-const LOOK_FOR: Duration = Duration::from_millis(50);
+/// How long the thread goes on looking after the last commit: until a look finds none. A writer that
+/// commits less often wakes the thread each time, which costs less than looks in vain.
+const LOOK_FOR: Duration = LOOK_PERIOD;
 /// The period at which writers restart their incremental state. This also holds if this process
 /// writes little, because other processes write to the same ring.
 const RESTART_STATE_EVERY: Duration = Duration::from_secs(5);
