@@ -16,7 +16,7 @@ fi
 count() { # count <package>
     # Skips tests, which are in files of their own or in the module at the end of a file.
     find "$tree/$1/src" -name '*.rs' \
-        ! -name tests.rs ! -name '*.*.rs' ! -path '*/schema/table.rs' ! -path '*/producer/testing.rs' ! -path '*/producer/src/testing.rs' ! -path '*/tests/*' ! -path '*scenarios/*' ! -name loom_models.rs \
+        ! -name tests.rs ! -name '*.*.rs' ! -path '*/schema/table.rs' ! -path '*/producer/testing.rs' ! -path '*/producer/src/testing.rs' ! -path '*/tests/*' ! -path '*scenarios/*' ! -name loom_models.rs ! -name '*_tests.rs' ! -name '*_data.rs' \
         -exec awk '
             FNR == 1 { is_test = 0 }
             /^mod tests \{/ { is_test = 1 }
@@ -26,7 +26,7 @@ count() { # count <package>
 }
 
 total=0
-for package in protozero protozero-codegen sdk sdk/client sdk/config sdk/consumer sdk/core sdk/crash sdk/events sdk/events-core sdk/host sdk/ipc sdk/producer sdk/protovm sdk/service sdk/track-event sdk/macros sdk/reader sdk/tool; do
+for package in protozero protozero-codegen sdk sdk/client sdk/config sdk/consumer sdk/core sdk/crash sdk/events sdk/events-core sdk/host sdk/ipc sdk/kernel sdk/probes sdk/producer sdk/protovm sdk/service sdk/track-event sdk/macros sdk/reader sdk/tool; do
     # Older commits have fewer packages.
     [ -d "$tree/$package/src" ] || continue
     lines=$(count "$package")

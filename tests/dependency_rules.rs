@@ -71,11 +71,12 @@ const UNSAFE_FENCE: [(&str, &str); 17] = [
 ];
 
 /// The packages of the SDK, each with the packages of this repository that it depends on.
-const PACKAGES: [(&str, &[&str]); 15] = [
+const PACKAGES: [(&str, &[&str]); 17] = [
     ("sdk/schema", &[]),
     ("sdk/events-core", &[]),
     ("sdk/events", &["tracezero-events-core"]),
     ("sdk/core", &["protozero"]),
+    ("sdk/kernel", &["protozero"]),
     ("sdk/config", &["protozero", "tracezero-core"]),
     (
         "sdk/service",
@@ -118,8 +119,17 @@ const PACKAGES: [(&str, &[&str]); 15] = [
         ],
     ),
     (
+        "sdk/probes",
+        &["protozero", "tracezero", "tracezero-kernel"],
+    ),
+    (
         "sdk/reader",
-        &["protozero", "tracezero-core", "tracezero-protovm"],
+        &[
+            "protozero",
+            "tracezero-core",
+            "tracezero-kernel",
+            "tracezero-protovm",
+        ],
     ),
 ];
 
@@ -135,7 +145,12 @@ fn packages_depend_on_those_below_them_alone() {
 
 #[test]
 fn support_is_for_tests_alone_and_names_nothing_foreign() {
-    let ours = ["protozero", "tracezero-core", "tracezero-service"];
+    let ours = [
+        "protozero",
+        "tracezero-core",
+        "tracezero-kernel",
+        "tracezero-service",
+    ];
     assert_eq!(dependencies("tests/support"), ours);
     let others = [
         "protozero",
@@ -179,6 +194,8 @@ fn no_module_names_one_that_leads_back_to_it() {
         "sdk/events-core",
         "sdk/host",
         "sdk/ipc",
+        "sdk/kernel",
+        "sdk/probes",
         "sdk/producer",
         "sdk/protovm",
         "sdk/reader",

@@ -16,7 +16,7 @@ const SOURCES_FILE: &str = "protos/tracezero/source_configs.proto";
 /// text may have.
 const TABLES: [(&str, &str); 2] = [
     ("table.rs", ".perfetto.protos.TraceConfig"),
-    ("source_configs.rs", ".tracezero.config.SourceConfigs"),
+    ("source_configs.rs", ".tracezero.kernel.SourceConfigs"),
 ];
 
 #[test]

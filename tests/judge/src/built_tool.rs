@@ -9,16 +9,21 @@ use std::{env, fs};
 use crate::Tool;
 
 /// The folders whose source the command is built from.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 18] = [
     "protozero/src",
     "protozero-codegen/src",
     "sdk/schema/protos",
+    "sdk/src",
+    "sdk/client/src",
     "sdk/core/src",
     "sdk/config/src",
     "sdk/consumer/src",
     "sdk/crash/src",
     "sdk/host/src",
     "sdk/ipc/src",
+    "sdk/kernel/src",
+    "sdk/probes/src",
+    "sdk/producer/src",
     "sdk/protovm/src",
     "sdk/reader/src",
     "sdk/service/src",

@@ -38,10 +38,12 @@ pub fn published() -> Vec<FileDescriptorProto> {
 ///
 /// # Panics
 ///
-/// If the file does not parse.
+/// If a file does not parse.
 #[must_use]
 pub fn published_later() -> Vec<FileDescriptorProto> {
-    parse(&package_dir().join("since_v51.proto"), &[]).file
+    let files = ["since_v51.proto", "since_v51_ftrace.proto"];
+    let parsed = files.map(|file| parse(&package_dir().join(file), &[]).file);
+    parsed.concat()
 }
 
 /// Fields outside the published schema that a trace may carry in its packets and track events.

@@ -10,12 +10,15 @@ mod alone; // one test at a time
 #[cfg(feature = "traces")]
 pub mod crash_files; // the files of a killed process
 mod folder; // temporary folders
+#[cfg(feature = "kernel")]
+pub mod kernel_trace; // traces with the kernel's half
 #[cfg(feature = "traces")]
 mod ignoring_producer; // a producer that records nothing
 mod not_run; // tests that cannot run on this machine
 #[cfg(feature = "traces")]
 mod packets; // packets of a trace, decoded
 mod resident; // the memory of processes
+mod tracefs; // tests that control the kernel's tracer
 #[cfg(feature = "traces")]
 pub mod trace_buffer; // helpers for tests of trace buffers
 mod waiting; // waiting for other threads and processes
@@ -31,4 +34,5 @@ pub use not_run::not_run;
 #[cfg(feature = "traces")]
 pub use packets::{is_whole, not_started, numbers, packets_of};
 pub use resident::resident_bytes;
+pub use tracefs::with_tracefs;
 pub use waiting::{wait_for, wait_until};

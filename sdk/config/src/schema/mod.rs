@@ -68,7 +68,7 @@ mod source_configs {
     use super::{FieldType, Kind, MessageType};
 
     /// A message with these fields.
-    pub(crate) static ROOT: &MessageType = &TRACEZERO__CONFIG__SOURCECONFIGS;
+    pub(crate) static ROOT: &MessageType = &TRACEZERO__KERNEL__SOURCECONFIGS;
 
     include!("source_configs.rs");
 }

@@ -1,6 +1,6 @@
 // Made of the schema by `tests/schema_table.rs`.
 
-static TRACEZERO__CONFIG__SOURCECONFIGS: MessageType = MessageType { name: "SourceConfigs", fields: &[
+static TRACEZERO__KERNEL__SOURCECONFIGS: MessageType = MessageType { name: "SourceConfigs", fields: &[
     FieldType { name: "ftrace_config", number: 100, kind: Kind::Message(&PERFETTO__PROTOS__FTRACECONFIG), repeated: false, oneof: None },
     FieldType { name: "process_stats_config", number: 103, kind: Kind::Message(&PERFETTO__PROTOS__PROCESSSTATSCONFIG), repeated: false, oneof: None },
     FieldType { name: "sys_stats_config", number: 104, kind: Kind::Message(&PERFETTO__PROTOS__SYSSTATSCONFIG), repeated: false, oneof: None },
