@@ -30,7 +30,7 @@ of_packet! {
     ZSTD_COMPRESSED_PACKETS = ZSTD_COMPRESSED_PACKETS_FIELD_NUMBER;
 }
 
-/// The field of kernel events, which this SDK never writes.
+/// The field of kernel events.
 pub(super) const FTRACE_EVENTS: u32 = 1;
 
 /// The field that older producers set instead of the flag `SEQ_INCREMENTAL_STATE_CLEARED`.

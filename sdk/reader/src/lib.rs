@@ -83,6 +83,10 @@ mod first_polls; // finds first polls that lack the flow of their future
 mod outline; // prints a trace without details that differ between two runs
 // Rules that a trace must keep.
 mod check;
+// The kernel's half of a trace.
+#[cfg(feature = "kernel")]
+#[cfg_attr(docsrs, doc(cfg(feature = "kernel")))]
+pub mod kernel; // what threads did, and what they waited for
 
 pub use args::{ARGS_MAX_DEPTH, Arg, ArgValue, Args};
 pub use check::{CheckSummary, FINDINGS_PER_RULE, Finding, Level, Rule, check};
