@@ -151,8 +151,9 @@ impl TraceConfig {
     ///
     /// This accepts and rejects the same fields as [`decode`](Self::decode). Like `decode`, it does
     /// not check the configuration yet. The configuration of a data source can contain a
-    /// `track_event_config` and a `legacy_config`. Other source-specific messages are rejected:
-    /// this crate does not have their schema.
+    /// `track_event_config`, a `legacy_config`, and those of the kernel's data sources
+    /// (`ftrace_config`, `process_stats_config`, `sys_stats_config`, `system_info_config`). Other
+    /// source-specific messages are rejected: this crate does not have their schema.
     ///
     /// ```
     /// use tracezero::TraceConfig;

@@ -12,26 +12,31 @@ mod error; // errors that end a command
 mod flamegraph; // draws where time goes
 mod input; // reads a file or the standard input
 mod inspect; // prints what a process is in the middle of
+mod kernel_account; // what a trace has of the kernel
 mod losses; // losses of sequences and buffers
 mod merge; // merges traces
 mod outline; // prints what happened, without times and ids
 mod output; // writes the standard output and files
 mod packets; // reads packets and reports damage
+mod probes; // offers the kernel's half to the machine's daemon
 mod record; // records a program or the machine
 mod recover; // makes traces of crash files
 mod schema; // names of messages and fields
 mod shell; // completions and manual pages
+mod signals; // signals that ask this command to end
 mod snapshot; // writes what a session has so far
 mod states; // states of overwritten packets
 mod status; // prints what the daemon has
 mod stop; // ends a detached session
 mod summary; // prints tables of a trace
 mod table; // formats text in columns
+mod thread_states; // joins spans with states of threads
 mod trace_file; // writes packets to a trace file
 mod tracks; // names of tracks
 mod trigger; // activates triggers of sessions
 mod units; // formats numbers with units
 mod view; // writes an HTML page that shows a trace
+mod why; // tells what a span waited for
 
 use std::process::ExitCode;
 
@@ -59,6 +64,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Summary(summary::Args),
+    Why(why::Args),
     Check(check::Args),
     Outline(outline::Args),
     Flamegraph(flamegraph::Args),
@@ -70,6 +76,7 @@ enum Command {
     Recover(recover::Args),
     Inspect(inspect::Args),
     Record(record::Args),
+    Probes(probes::Args),
     Status(status::Args),
     Snapshot(snapshot::Args),
     Stop(stop::Args),
@@ -109,6 +116,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<Outcome, ToolError> {
     match command {
         Command::Summary(args) => summary::run(&args),
+        Command::Why(args) => why::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Outline(args) => outline::run(&args),
         Command::Flamegraph(args) => flamegraph::run(&args),
@@ -120,6 +128,7 @@ fn run(command: Command) -> Result<Outcome, ToolError> {
         Command::Recover(args) => recover::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Record(args) => record::run(&args),
+        Command::Probes(args) => probes::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Stop(args) => stop::run(&args),

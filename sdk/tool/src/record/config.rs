@@ -5,11 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use protozero::OwnedMessage as _;
+use tracezero_core::protos;
 use tracezero_core::protos::owned::trace_config::{BufferConfig, DataSource};
 use tracezero_core::protos::owned::{DataSourceConfig, TraceConfig, TrackEventConfig};
 
-use super::Args;
+use super::{Args, kernel};
 use crate::error::ToolError;
+use crate::probes;
 
 /// The data source that records the events of the macros, and of Perfetto's SDK.
 const TRACK_EVENT: &str = "track_event";
@@ -26,6 +28,8 @@ pub(super) struct Config {
     /// True if the daemon writes the file while it records. Otherwise the buffers are written when the
     /// recording ends.
     pub(super) streams: bool,
+    /// True if it has data sources that this command can offer.
+    pub(super) wants_kernel: bool,
 }
 
 /// Returns the configuration: from the file of `--config`, or from the other options.
@@ -53,6 +57,7 @@ pub(super) fn config(args: &Args) -> Result<Config, ToolError> {
         config.duration_ms = Some(milliseconds(time));
     }
     Ok(Config {
+        wants_kernel: kernel::is_wanted(&config),
         encoded: config.encode_to_vec(),
         streams,
     })
@@ -73,13 +78,36 @@ fn of_options(args: &Args) -> TraceConfig {
         track_event_config: categories,
         ..DataSourceConfig::default()
     };
+    let mut data_sources = vec![DataSource {
+        config: Some(data_source),
+        ..DataSource::default()
+    }];
+    if !args.kernel.is_empty() {
+        let of_kernel = kernel::data_sources(&args.kernel, args.kernel_buffer);
+        data_sources.extend(of_kernel.into_iter().map(of_this_command));
+    }
     TraceConfig {
         buffers: vec![buffer],
-        data_sources: vec![DataSource {
-            config: Some(data_source),
-            ..DataSource::default()
-        }],
+        data_sources,
         ..TraceConfig::default()
+    }
+}
+
+/// Returns a data source that only this command records, not Perfetto's recorder of the kernel.
+fn of_this_command((name, fields): (&str, Vec<u8>)) -> DataSource {
+    let mut config = DataSourceConfig {
+        name: Some(name.to_owned()),
+        ..DataSourceConfig::default()
+    };
+    config
+        .unknown_fields
+        .append::<protos::DataSourceConfig<'_>>(|config| {
+            config.as_message_mut().append_raw(&fields);
+        });
+    DataSource {
+        config: Some(config),
+        producer_name_filter: vec![probes::producer_name()],
+        ..DataSource::default()
     }
 }
 

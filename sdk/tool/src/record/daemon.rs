@@ -62,6 +62,11 @@ impl PrivateDaemon {
         Address::Path(consumers(&self.folder))
     }
 
+    /// Returns the socket at which producers connect.
+    pub(super) fn producer_socket(&self) -> PathBuf {
+        producers(&self.folder)
+    }
+
     /// Returns the environment variables that make a program record for this daemon.
     pub(super) fn environment(&self) -> [(&'static str, OsString); 3] {
         [

@@ -25,14 +25,15 @@ pub(super) struct LiveLine {
 /// Whose processes the line counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// A program: all processes that have recorded so far.
-    Program,
+    /// A program: all processes that have recorded so far, without this many producers of this command.
+    Program { own: u64 },
     /// The machine: the processes that are connected now.
     Machine,
 }
 
 impl LiveLine {
-    pub(super) fn start(is_quiet: bool, scope: Scope) -> Self {
+    /// Starts the clock. With `is_before_end`, nothing is written before the recording ends.
+    pub(super) fn start(is_quiet: bool, scope: Scope, is_before_end: bool) -> Self {
         let started = Instant::now();
         let is_shown = !is_quiet && io::stderr().is_terminal();
         let next = is_shown.then_some(started + PERIOD);
@@ -40,15 +41,7 @@ impl LiveLine {
             started,
             next,
             scope,
-            is_before_end: false,
-        }
-    }
-
-    /// Says that nothing is written before the recording ends, if so.
-    pub(super) fn before_end(self, is_before_end: bool) -> Self {
-        Self {
             is_before_end,
-            ..self
         }
     }
 
@@ -73,7 +66,10 @@ impl LiveLine {
         let stats = TraceStatsDecoder::new(&encoded);
         let (written, has_losses) = buffer_figures(&stats)?;
         let processes = match self.scope {
-            Scope::Program => stats.producers_seen().ok()?,
+            Scope::Program { own } => {
+                let seen = stats.producers_seen().ok()?;
+                seen.map(|seen| seen.saturating_sub(own))
+            }
             Scope::Machine => stats.producers_connected().ok()?.map(u64::from),
         };
         let processes = units::processes(processes.unwrap_or_default());

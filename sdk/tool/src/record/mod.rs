@@ -2,6 +2,7 @@
 
 mod config; // what is recorded
 mod daemon; // a daemon of this process
+mod kernel; // the kernel's half, by this process
 mod live; // how the recording is going
 mod processes; // the processes that a program has started
 mod program; // the program, and signals
@@ -18,14 +19,18 @@ use std::time::{Duration, Instant};
 use tracezero_consumer::{Consumer, ConsumerError, DaemonSession};
 use tracezero_core::protos::TraceStatsDecoder;
 
+use self::config::Config;
 use self::daemon::PrivateDaemon;
+use self::kernel::KernelEvents;
 use self::live::{LiveLine, Scope};
 use self::processes::Processes;
-use self::program::{Program, Signals, State, shell_status};
+use self::program::{Program, State, shell_status};
 use self::report::Contents;
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::output::LateFile;
+use crate::probes;
+use crate::signals::Signals;
 use crate::stop::no_such_key;
 use crate::units::{plural, processes};
 
@@ -37,6 +42,9 @@ const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
 /// The time without a producer after which the command prints what may be missing.
 const NO_PRODUCER_AFTER: Duration = Duration::from_secs(2);
+
+/// How long the kernel's buffers may take to be set up.
+const START_LIMIT: Duration = Duration::from_secs(5);
 
 /// The limit of the size of a buffer, in KiB.
 const BUFFER_MAX_KIB: u32 = 4 << 20;
@@ -104,10 +112,18 @@ pub(crate) struct Args {
     /// The categories of events to record, separated by commas, such as http,db.*; all by default
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_category)]
     categories: Vec<String>,
+    /// Record the kernel as well: groups of events (sched, irq, syscalls, block, power) or events such as
+    /// net/net_dev_xmit, separated by commas. Needs root, or the capability CAP_DAC_OVERRIDE
+    #[arg(long, value_name = "EVENTS", value_delimiter = ',', value_parser = kernel::parse_events, conflicts_with = "detach")]
+    kernel: Vec<KernelEvents>,
+    /// The size of the kernel's buffer for each CPU, such as 16mb; 2mb by default, or 8mb if the machine
+    /// has at least 7 GiB of memory
+    #[arg(long, value_name = "SIZE", value_parser = parse_size_kib, requires = "kernel")]
+    kernel_buffer: Option<u32>,
     /// A configuration (TraceConfig) in place of --buffer and --categories, encoded or in protobuf's text
     /// format. Without write_into_file in it, the buffers are written when the recording ends: a ring then
     /// has its newest packets. With --detach, the file is always written meanwhile
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["buffer", "categories"])]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["buffer", "categories", "kernel"])]
     config: Option<PathBuf>,
     /// Show no line with the time, events and losses so far on a terminal
     #[arg(short, long)]
@@ -117,7 +133,7 @@ pub(crate) struct Args {
     detach: Option<String>,
     /// Wait for the end of a recording that was detached; Ctrl-C ends it. -o is for a recording that does
     /// not write into a file
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["program", "detach", "config", "buffer", "categories", "time"])]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["program", "detach", "config", "buffer", "categories", "kernel", "time"])]
     attach: Option<String>,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
@@ -134,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
 
 /// Records through the daemon of the machine, until a signal or the end of the session.
 fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
-    let consumer = Consumer::connect().map_err(|error| match &args.attach {
+    let mut consumer = Consumer::connect().map_err(|error| match &args.attach {
         Some(_) => ToolError::Consumer(error),
         None => ToolError::Usage(format!(
             "{error}. To record a program, name it: tracezero record -- PROGRAM"
@@ -143,30 +159,32 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
     if let Some(key) = &args.attach {
         return attach(args, consumer.attach(key), signals);
     }
-    let Recording {
-        mut session,
-        new_file,
-        unwritten,
-    } = Recording::start(args, consumer)?;
-    let is_before_end = unwritten.is_some();
-    let new_file = keep_if_written(new_file, is_before_end)?;
+    let config = config::config(args)?;
+    let kernel = match args.kernel.is_empty() {
+        true => None,
+        false => Some(probes::offer(None, &mut consumer)?),
+    };
+    let mut recording = Recording::start(args, &config, consumer)?;
+    if kernel.is_some() {
+        recording.wait_until_started()?;
+    }
+    recording.begin()?;
     if let Some(key) = &args.detach {
-        session.detach(key).map_err(ToolError::Consumer)?;
+        recording.session.detach(key).map_err(ToolError::Consumer)?;
         print_lines(&[format!(
             "recording into {}; `tracezero stop {key}` ends it",
             args.output.display()
         )]);
         return Ok(Outcome::Fine);
     }
-    let live = LiveLine::start(args.quiet, Scope::Machine).before_end(is_before_end);
-    wait_for_signal(live, &mut session, signals)?;
-    write_buffers(&mut session, unwritten, new_file)?;
-    let mut contents = Contents::of(&args.output)?;
-    if is_before_end {
-        contents = contents.expect_overwrites();
-    }
+    wait_for_signal(
+        recording.live_line(Scope::Machine),
+        &mut recording.session,
+        signals,
+    )?;
+    let contents = recording.finish()?;
     print_lines(&contents.lines(&args.output, &BTreeMap::new()));
-    if contents.has_processes() {
+    if contents.has_anything() {
         return Ok(Outcome::Fine);
     }
     print_lines(&[
@@ -187,7 +205,7 @@ fn attach(
         (Some(key), ConsumerError::Failed { .. }) => no_such_key(key),
         (_, error) => ToolError::Consumer(error),
     })?;
-    let live = LiveLine::start(args.quiet, Scope::Machine);
+    let live = LiveLine::start(args.quiet, Scope::Machine, false);
     wait_for_signal(live, &mut session, signals)?;
     let out = BufWriter::new(LateFile::new(&args.output));
     match session.read(out).map_err(ToolError::Consumer)? {
@@ -217,41 +235,45 @@ fn wait_for_signal(
 /// Records a program through a daemon inside this process.
 fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
     let daemon = PrivateDaemon::start(args.config.is_none()).map_err(ToolError::Daemon)?;
-    let consumer = Consumer::connect_to(&daemon.consumer_address()).map_err(ToolError::Consumer)?;
-    let Recording {
-        mut session,
-        new_file,
-        unwritten,
-    } = Recording::start(args, consumer)?;
+    let mut consumer =
+        Consumer::connect_to(&daemon.consumer_address()).map_err(ToolError::Consumer)?;
+    let config = config::config(args)?;
+    let kernel = match config.wants_kernel {
+        true => Some(probes::offer(
+            Some(&daemon.producer_socket()),
+            &mut consumer,
+        )?),
+        false => None,
+    };
+    let mut recording = Recording::start(args, &config, consumer)?;
+    if kernel.is_some() {
+        recording.wait_until_started()?;
+    }
     let mut program = match Program::start(&args.program, &daemon) {
         Ok(program) => program,
         Err(error) => return Ok(cannot_start(args, &error)),
     };
-    let is_before_end = unwritten.is_some();
-    let new_file = keep_if_written(new_file, is_before_end)?;
-    let live = LiveLine::start(args.quiet, Scope::Program).before_end(is_before_end);
-    let mut watch = Watch::of(program.id(), live);
-    let mut ended = watch.until_end(&mut session, &mut program, signals);
+    recording.begin()?;
+    let mut watch = Watch::of(
+        program.id(),
+        recording.live_line(Scope::Program {
+            own: u64::from(kernel.is_some()),
+        }),
+    );
+    let mut ended = watch.until_end(&mut recording.session, &mut program, signals);
     if ended.is_ok() {
-        ended = session.stop().map_err(ToolError::Consumer);
+        ended = recording.stop();
     }
-    if ended.is_ok() {
-        ended = write_buffers(&mut session, unwritten, new_file);
-    }
-    watch.producers.look(&mut session);
-    drop(session);
-    drop(daemon);
-    if let Err(error) = &ended {
-        print_lines(&[format!("error: the recording has failed: {error}")]);
-    }
+    watch.producers.look(&mut recording.session);
     // The program may still run: whatever fails here, the command waits for it.
-    let contents = match Contents::of(&args.output) {
-        Ok(contents) if is_before_end => contents.expect_overwrites(),
-        Ok(contents) => contents,
+    let contents = ended.and_then(|()| recording.finish());
+    drop(kernel);
+    drop(daemon);
+    let (contents, has_failed) = match contents {
+        Ok(contents) => (contents, false),
         Err(error) => {
-            print_lines(&[format!("error: there is no report: {error}")]);
-            ended = Err(error);
-            Contents::default()
+            print_lines(&[format!("error: the recording has failed: {error}")]);
+            (Contents::default(), true)
         }
     };
     print_lines(&contents.lines(&args.output, &watch.producers.seen));
@@ -267,10 +289,10 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
             u8::try_from(128 + signals.number()).unwrap_or(FAILED)
         }
     };
-    if ended.is_err() {
+    if has_failed {
         return Ok(Outcome::Status(FAILED));
     }
-    if contents.has_processes() {
+    if contents.has_anything() {
         return Ok(Outcome::Status(status));
     }
     print_lines(&[nothing_recorded(args, &watch.producers)]);
@@ -443,52 +465,77 @@ impl Drop for NewFile<'_> {
 }
 
 /// A session, and the file for its trace.
+#[derive(Debug)]
 struct Recording<'a> {
+    args: &'a Args,
     session: DaemonSession,
-    new_file: NewFile<'a>,
+    /// `None` once it is the trace file.
+    new_file: Option<NewFile<'a>>,
     /// The file, if it is written when the recording ends.
     unwritten: Option<File>,
+    /// True if the file is written when the recording ends.
+    is_ring: bool,
 }
 
 impl<'a> Recording<'a> {
-    fn start(args: &'a Args, consumer: Consumer) -> Result<Self, ToolError> {
-        let config = config::config(args)?;
+    fn start(args: &'a Args, config: &Config, consumer: Consumer) -> Result<Self, ToolError> {
         let (new_file, file) = NewFile::create(&args.output)?;
         let (session, unwritten) = match config.streams {
             true => (consumer.record_to_file(&config.encoded, file), None),
             false => (consumer.start(&config.encoded), Some(file)),
         };
         Ok(Self {
+            args,
             session: session.map_err(ToolError::Consumer)?,
-            new_file,
+            new_file: Some(new_file),
+            is_ring: unwritten.is_some(),
             unwritten,
         })
     }
-}
 
-/// Makes the new file the trace file, if the daemon writes it from now on. One that is written when the
-/// recording ends replaces an older trace only then.
-fn keep_if_written(
-    new_file: NewFile<'_>,
-    is_before_end: bool,
-) -> Result<Option<NewFile<'_>>, ToolError> {
-    match is_before_end {
-        true => Ok(Some(new_file)),
-        false => new_file.keep().map(|()| None),
+    /// Waits until the kernel is recorded, so that nothing of the program is missing.
+    fn wait_until_started(&mut self) -> Result<(), ToolError> {
+        let started = self.session.wait_until_started(START_LIMIT);
+        if !started.map_err(ToolError::Consumer)? {
+            print_lines(&["the recording of the kernel has not started yet".to_owned()]);
+        }
+        Ok(())
     }
-}
 
-/// Writes the buffers of a session that has ended, unless the daemon has written the file.
-fn write_buffers(
-    session: &mut DaemonSession,
-    unwritten: Option<File>,
-    new_file: Option<NewFile<'_>>,
-) -> Result<(), ToolError> {
-    if let Some(file) = unwritten {
-        let out = BufWriter::new(file);
-        session.read(out).map_err(ToolError::Consumer)?;
+    /// Replaces an older trace, now that the program runs. A trace that is written when the recording
+    /// ends replaces it only then.
+    fn begin(&mut self) -> Result<(), ToolError> {
+        match self.is_ring {
+            true => Ok(()),
+            false => self.keep_file(),
+        }
     }
-    new_file.map_or(Ok(()), NewFile::keep)
+
+    fn live_line(&self, scope: Scope) -> LiveLine {
+        LiveLine::start(self.args.quiet, scope, self.is_ring)
+    }
+
+    fn stop(&mut self) -> Result<(), ToolError> {
+        self.session.stop().map_err(ToolError::Consumer)
+    }
+
+    /// Completes the file of a session that has stopped, and reads it.
+    fn finish(mut self) -> Result<Contents, ToolError> {
+        if let Some(file) = self.unwritten.take() {
+            let out = BufWriter::new(file);
+            self.session.read(out).map_err(ToolError::Consumer)?;
+        }
+        self.keep_file()?;
+        let contents = Contents::of(&self.args.output)?;
+        Ok(match self.is_ring {
+            true => contents.expect_overwrites(),
+            false => contents,
+        })
+    }
+
+    fn keep_file(&mut self) -> Result<(), ToolError> {
+        self.new_file.take().map_or(Ok(()), NewFile::keep)
+    }
 }
 
 /// Prints why the program does not start. Returns the exit status that a shell would return.
@@ -501,14 +548,14 @@ fn cannot_start(args: &Args, error: &io::Error) -> Outcome {
     })
 }
 
-/// The producers of a private daemon that were connected at some time.
+/// The producers of a private daemon that were connected at some time, without this command.
 #[derive(Debug, Default)]
 struct Producers {
     /// The names of producers, by process id.
     seen: BTreeMap<u32, String>,
     /// The names of their categories, as far as they are known.
     categories: BTreeSet<String>,
-    /// The number of producers that the daemon has seen. Some were connected between two looks.
+    /// The number of other producers that the daemon has seen. Some were connected between two looks.
     connected: u64,
 }
 
@@ -518,14 +565,19 @@ impl Producers {
         let Ok(state) = session.daemon_state() else {
             return;
         };
+        let mut own = 0;
         for producer in state.producers {
-            if let Ok(pid) = u32::try_from(producer.pid) {
-                self.seen.insert(pid, producer.name);
+            match u32::try_from(producer.pid) {
+                // It records the kernel.
+                Ok(pid) if pid == process::id() => own += 1,
+                Ok(pid) => drop(self.seen.insert(pid, producer.name)),
+                Err(_) => {}
             }
         }
         let stats = session.stats().unwrap_or_default();
         let connected = TraceStatsDecoder::new(&stats).producers_seen();
-        self.connected = connected.ok().flatten().unwrap_or_default();
+        let connected = connected.ok().flatten().unwrap_or_default();
+        self.connected = connected.saturating_sub(own);
         let categories = state.data_sources.into_iter().flat_map(|it| it.categories);
         let room = CATEGORIES_MAX.saturating_sub(self.categories.len());
         self.categories.extend(categories.take(room));

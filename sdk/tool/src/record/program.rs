@@ -1,59 +1,19 @@
-//! The program that is recorded, and the signals that reach this command.
+//! The program that is recorded.
 
-use std::ffi::{OsString, c_int};
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tracezero_core::process_hooks;
 
 use super::daemon::PrivateDaemon;
 use crate::error::ToolError;
+use crate::signals::Signals;
 
 /// How long a program may go on after a signal has asked it to end.
 const END_LIMIT: Duration = Duration::from_secs(5);
-
-/// The number of signals that have asked this command to end.
-static SIGNALS: AtomicU32 = AtomicU32::new(0);
-/// The number of the last of these signals.
-static LAST_SIGNAL: AtomicI32 = AtomicI32::new(0);
-
-extern "C" fn note(signal: c_int) {
-    // Relaxed, here and in `Signals`: both values are polled, so a new value is seen in a later
-    // poll at the latest.
-    LAST_SIGNAL.store(signal, Ordering::Relaxed);
-    SIGNALS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// The signals that ask this command to end: SIGINT, SIGTERM and SIGHUP.
-#[derive(Debug)]
-pub(super) struct Signals(());
-
-impl Signals {
-    /// Installs signal handlers: from now on, signals are counted, and do not end this process.
-    pub(super) fn note() -> Self {
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            process_hooks::handle_default_signal(signal, note);
-        }
-        Self(())
-    }
-
-    pub(super) fn count(&self) -> u32 {
-        SIGNALS.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of the last signal.
-    pub(super) fn number(&self) -> i32 {
-        LAST_SIGNAL.load(Ordering::Relaxed)
-    }
-
-    fn last(&self) -> Option<Signal> {
-        Signal::from_named_raw(LAST_SIGNAL.load(Ordering::Relaxed))
-    }
-}
 
 /// A program that is running.
 #[derive(Debug)]

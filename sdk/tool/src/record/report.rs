@@ -11,6 +11,7 @@ use tracezero_core::protos::trace_packet::SequenceFlags;
 use tracezero_core::protos::{TracePacket, TracePacketDecoder};
 
 use crate::error::ToolError;
+use crate::kernel_account::KernelAccount;
 use crate::losses::{Losses, SEQUENCE_ACCOUNTS, SequenceLosses};
 use crate::packets::Packets;
 use crate::states::StateAccount;
@@ -45,6 +46,7 @@ pub(super) struct Contents {
     /// The number of packets that such a ring has overwritten.
     overwritten: u64,
     states: Vec<StateAccount>,
+    kernel: KernelAccount,
 }
 
 /// The packets of a writer, which are those of a thread or of a data source.
@@ -61,6 +63,8 @@ struct Sequence {
     /// True if the sequence has cleared its incremental state, and has lost no packet since.
     /// Readers then have all definitions that packets need.
     has_state: bool,
+    /// True if the packets are those of the kernel, which a process has only read.
+    is_of_kernel: bool,
 }
 
 impl Contents {
@@ -105,6 +109,7 @@ impl Contents {
         if is_event {
             return Ok(());
         }
+        let is_of_kernel = self.kernel.add(packet)?;
         let mut content = PacketContent::default();
         for field in Decoder::new(packet).fields() {
             let field = field?;
@@ -124,6 +129,7 @@ impl Contents {
         }
         if let Some(sequence) = self.sequences.get_mut(&id).filter(|_| id != SERVICE) {
             sequence.packets += u64::from(content == PacketContent::Data);
+            sequence.is_of_kernel |= is_of_kernel;
         }
         Ok(())
     }
@@ -135,17 +141,21 @@ impl Contents {
         self
     }
 
+    /// Returns true if the trace has packets of any process, or events of the kernel.
+    pub(super) fn has_anything(&self) -> bool {
+        self.kernel.events() > 0 || self.of_processes().any(|sequence| sequence.pid.is_some())
+    }
+
+    /// Returns the writers of processes. The kernel's packets belong to no process.
+    fn of_processes(&self) -> impl Iterator<Item = &Sequence> {
+        let sequences = self.sequences.values();
+        sequences.filter(|sequence| !sequence.is_of_kernel)
+    }
+
     /// Returns true if the trace has packets of a process.
     pub(super) fn has_process(&self, pid: u32) -> bool {
         let pid = i32::try_from(pid).ok();
         pid.is_some() && self.sequences.values().any(|sequence| sequence.pid == pid)
-    }
-
-    /// Returns true if the trace has packets of any process.
-    pub(super) fn has_processes(&self) -> bool {
-        self.sequences
-            .values()
-            .any(|sequence| sequence.pid.is_some())
     }
 
     fn unreadable(&self) -> u64 {
@@ -161,7 +171,7 @@ impl Contents {
         // The numbers of events and of packets of other data sources.
         let mut processes: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
         let mut all = (0, 0);
-        for sequence in self.sequences.values() {
+        for sequence in self.of_processes() {
             let counts = (sequence.events, sequence.packets);
             all = sum(all, counts);
             if let Some(pid) = sequence.pid {
@@ -205,6 +215,12 @@ impl Contents {
                 recorded(more.fold((0, 0), |all, counts| sum(all, *counts)))
             ));
         }
+        lines.extend(
+            self.kernel
+                .lines()
+                .into_iter()
+                .map(|line| format!("  the kernel: {line}")),
+        );
         self.append_losses(&mut lines);
         let incomplete = self.states.iter().filter(|state| !state.error.is_empty());
         lines.extend(incomplete.map(|state| {

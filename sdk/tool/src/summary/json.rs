@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use tracezero_reader::CounterValue;
-use tracezero_reader::RecordingEnd;
+use tracezero_reader::kernel::{Activity, ActivityTimes};
+use tracezero_reader::{CounterValue, RecordingEnd};
 
 use super::Report;
+use super::states::StateTables;
 use super::text::unit;
+use crate::thread_states::activity_key;
 use crate::tracks::SpanPlace;
 
 /// Prints a summary.
@@ -30,11 +32,16 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         "tracks": tracks(report),
         "spans": spans(report),
         "open_spans": open_spans(report),
+        "thread_states": report.states.as_ref().map(|states| thread_states(report, states)),
         "counters": counters(report),
         "instants": instants(report),
         "other_packets": packets(report),
         "states": states(report),
         "states_of_overwritten": states_of_overwritten(report),
+        "kernel": json!({
+            "events": summary.kernel.events(),
+            "events_lost": summary.kernel.lost(),
+        }),
         "losses": losses(report),
         "packets_skipped": summary.skipped,
     });
@@ -98,6 +105,43 @@ fn spans(report: &Report<'_>) -> Vec<Value> {
         })
     })
     .collect()
+}
+
+fn thread_states(report: &Report<'_>, states: &StateTables) -> Value {
+    let spans = states.spans.iter().take(report.top);
+    let spans = spans.map(|row| {
+        json!({
+            "category": report.names.text(row.category),
+            "name": report.name(row.name),
+            "count": row.count,
+            "total_ns": row.times.total_ns(),
+            "states_ns": states_ns(&row.times),
+        })
+    });
+    let threads = states.threads.iter().take(report.top);
+    let threads = threads.map(|row| {
+        json!({
+            "process": row.name.process,
+            "thread": row.name.thread,
+            "tid": row.tid,
+            "total_ns": row.times.total_ns(),
+            "states_ns": states_ns(&row.times),
+        })
+    });
+    json!({
+        "spans": spans.collect::<Vec<_>>(),
+        "threads": threads.collect::<Vec<_>>(),
+        "gaps": states.gaps,
+        "lost_events": states.lost_events,
+        "missing_switches": states.missing_switches,
+    })
+}
+
+fn states_ns(times: &ActivityTimes) -> serde_json::Map<String, Value> {
+    let states = Activity::ALL.into_iter();
+    states
+        .map(|it| (activity_key(it).to_owned(), json!(times.of(it))))
+        .collect()
 }
 
 fn open_spans(report: &Report<'_>) -> Vec<Value> {

@@ -4,6 +4,7 @@ mod histogram; // counts of durations by length
 mod json; // prints the tables as JSON
 mod report; // sorts the rows of the tables
 mod spans; // counts spans and instants by name
+mod states; // divides the time of spans and threads by states of threads
 mod text; // prints the tables as text
 
 use std::collections::{BTreeMap, HashSet};
@@ -21,14 +22,17 @@ use tracezero_reader::{
 
 use self::report::Report;
 use self::spans::{ByName, Durations};
+use self::states::KernelHalf;
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
+use crate::kernel_account::KernelAccount;
 use crate::losses::{Losses, SEQUENCE_ACCOUNTS};
 use crate::output::stdout;
 use crate::packets::DamageLog;
 use crate::schema::Schema;
 use crate::states::{StateAccount, States};
+use crate::thread_states::HOW_TO_RECORD;
 use crate::tracks::{SpanPlace, TrackPaths};
 
 /// The maximum number of different reasons for skipped packets. Packets with further ones are
@@ -56,6 +60,11 @@ const MAX_SEQUENCES: usize = 8 << 20;
 ///
 /// If a data source has a ProtoVM program, its state is listed: how many changes of it the trace has,
 /// how many were overwritten and folded into it, and how much it contains after the last change.
+///
+/// With --states, and if the trace has scheduling events of the kernel, two more tables tell how the
+/// time of spans on threads, and that of all threads, divides: running, waiting for a core, waiting for
+/// a lock or another thread (futex), blocked on I/O, sleeping, stopped, and unknown where events are
+/// missing. `tracezero why` tells more of a span.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero summary --top 10 --sort self app.pftrace")]
 pub(crate) struct Args {
@@ -67,6 +76,9 @@ pub(crate) struct Args {
     /// Order of the spans
     #[arg(long, value_enum, default_value_t = Sort::Total)]
     sort: Sort,
+    /// Also tell what threads waited for; the trace needs the kernel's scheduling events
+    #[arg(long)]
+    states: bool,
     /// Print JSON, with durations in nanoseconds
     #[arg(long)]
     json: bool,
@@ -110,6 +122,7 @@ struct Summary {
     /// Packets without an event, by payload field.
     packet_kinds: BTreeMap<u32, PacketKind>,
     losses: Losses,
+    kernel: KernelAccount,
     states: States,
     state_accounts: Vec<StateAccount>,
     /// The number of packets that cannot be decoded, by reason.
@@ -162,6 +175,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let mut summary = Summary::default();
     let mut order = InTimeOrder::new();
     let mut slices = Slices::new();
+    let mut kernel = args.states.then(KernelHalf::default);
     loop {
         let record = reader.next().map_err(|error| damages.read_error(&error))?;
         match record {
@@ -177,7 +191,10 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
                         slices.add(
                             event,
                             |_| (),
-                            |slice| summary.add_slice(&slice, reader.tracks()),
+                            |slice| {
+                                summary.add_slice(&slice, reader.tracks());
+                                kernel.iter_mut().for_each(|it| it.spans.add(&slice));
+                            },
                         );
                     });
                 }
@@ -186,6 +203,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
                 schema.learn_from_packet(packet.packet.bytes());
                 summary.states.add(packet.packet.bytes());
                 summary.add_packet(&packet);
+                kernel.iter_mut().for_each(|it| it.events.add(&reader));
             }
             Some(Record::Loss(loss)) => summary.losses.add(&loss),
             Some(Record::Skipped(skipped)) => summary.add_skipped(&skipped),
@@ -195,7 +213,10 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         }
     }
     let tracks = reader.tracks();
-    let mut add = |slice: Slice| summary.add_slice(&slice, tracks);
+    let mut add = |slice: Slice| {
+        summary.add_slice(&slice, tracks);
+        kernel.iter_mut().for_each(|it| it.spans.add(&slice));
+    };
     order.finish(|event| slices.add(event, |_| (), &mut add));
     slices.finish(add);
     summary.packets = reader.packets();
@@ -207,7 +228,19 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     summary.late_events = order.late();
     summary.forgotten_sequences = reader.forgotten_sequences();
 
+    let kernel = kernel.map(KernelHalf::finish);
+    let states = match &kernel {
+        None => None,
+        Some(kernel) if kernel.timelines.counts().switches == 0 => {
+            return Err(ToolError::Read {
+                path: args.file.clone(),
+                message: format!("the trace has no scheduling events; {HOW_TO_RECORD}"),
+            });
+        }
+        Some(kernel) => Some(kernel.tables(reader.tracks(), reader.names())),
+    };
     let report = Report {
+        states,
         summary: &summary,
         slices: &slices,
         tracks,
@@ -303,9 +336,10 @@ impl Summary {
         let kind = self.packet_kinds.entry(field).or_default();
         kind.packets += 1;
         kind.bytes += payload.bytes.len() as u64;
+        // Errors are ignored here: the command `check` reports malformed packets.
+        let _ = self.kernel.add(packet.packet.bytes());
         // A packet with statistics has the accounts of sequences, too.
         if let TracePacket::TRACE_STATS_FIELD_NUMBER | SEQUENCE_ACCOUNTS = payload.field {
-            // Errors are ignored here: the command `check` reports malformed statistics.
             let _ = self.set_stats(packet.packet.bytes());
         }
     }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use tracezero_reader::{NameId, NameTable, Slices, TrackId, TrackTable};
 
 use super::spans::{ByName, Durations};
+use super::states::StateTables;
 use super::{CounterValues, OTHER_FIELDS, Sort, Summary, TrackCounts};
 use crate::schema::Schema;
 use crate::tracks::{SpanPlace, TrackPath, TrackPaths};
@@ -17,6 +18,8 @@ const NO_NAME: &str = "(no name)";
 #[derive(Debug)]
 pub(super) struct Report<'r> {
     pub(super) summary: &'r Summary,
+    /// The states of threads, if they are asked for.
+    pub(super) states: Option<StateTables>,
     /// The slices that are open at the end.
     pub(super) slices: &'r Slices,
     pub(super) tracks: &'r TrackTable,
@@ -141,7 +144,7 @@ impl<'r> Report<'r> {
             .collect()
     }
 
-    fn name(&self, name: NameId) -> &'r str {
+    pub(super) fn name(&self, name: NameId) -> &'r str {
         match self.names.text(name) {
             "" => NO_NAME,
             name => name,

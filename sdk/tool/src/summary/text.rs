@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 
 use tracezero_reader::CounterValue;
+use tracezero_reader::kernel::{Activity, ActivityTimes};
 use tracezero_reader::{TrackKind, TrackTable};
 
 use super::spans::Durations;
 use super::{Report, Sort};
 use crate::losses::BufferLosses;
 use crate::table::{Table, printable};
+use crate::thread_states::{missing_switches, percent, shares};
 use crate::tracks::SpanPlace;
 use crate::units::{bytes, duration, plural};
 
@@ -17,6 +19,7 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     print_head(report, out)?;
     print_tracks(report, out)?;
     print_spans(report, out)?;
+    print_thread_states(report, out)?;
     print_open_spans(report, out)?;
     print_counters(report, out)?;
     print_instants(report, out)?;
@@ -65,6 +68,9 @@ fn print_head(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             plural(gaps, "gap")
         ),
     }?;
+    for line in summary.kernel.lines() {
+        writeln!(out, "kernel     {line}")?;
+    }
     match report.open_spans() as u64 {
         0 => Ok(()),
         open => writeln!(out, "open       {}, see below", plural(open, "span")),
@@ -170,6 +176,82 @@ fn spans_table(rows: &[(&str, &str, &Durations)], top: usize) -> Table {
         ]);
     }
     table
+}
+
+fn print_thread_states(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let Some(states) = &report.states else {
+        return Ok(());
+    };
+    let mut table = Table::new(
+        &["category", "span"],
+        &[
+            "total", "running", "core", "lock", "I/O", "sleeping", "stopped", "unknown",
+        ],
+    );
+    for row in states.spans.iter().take(report.top) {
+        let [running, core, lock, io, sleeping, stopped, unknown] = state_shares(&row.times);
+        table.row([
+            report.names.text(row.category).to_owned(),
+            report.name(row.name).to_owned(),
+            duration(row.times.total_ns()),
+            running,
+            core,
+            lock,
+            io,
+            sleeping,
+            stopped,
+            unknown,
+        ]);
+    }
+    let title = "states of threads in spans, by total";
+    section(title, &table, states.spans.len(), report, out)?;
+    let mut table = Table::new(
+        &["process", "thread"],
+        &[
+            "total", "running", "core", "lock", "I/O", "sleeping", "stopped", "unknown",
+        ],
+    );
+    for row in states.threads.iter().take(report.top) {
+        let [running, core, lock, io, sleeping, stopped, unknown] = state_shares(&row.times);
+        table.row([
+            row.name.process.clone(),
+            row.name.thread.clone(),
+            duration(row.times.total_ns()),
+            running,
+            core,
+            lock,
+            io,
+            sleeping,
+            stopped,
+            unknown,
+        ]);
+    }
+    let title = "states of threads, by time of running";
+    section(title, &table, states.threads.len(), report, out)?;
+    match (states.gaps, states.lost_events) {
+        (0, 0) => Ok(()),
+        (gaps, 0) => writeln!(
+            out,
+            "  events of the kernel are missing in {}",
+            plural(gaps, "gap")
+        ),
+        (gaps, lost) => writeln!(
+            out,
+            "  the kernel lost {} in {}",
+            plural(lost, "event"),
+            plural(gaps, "gap")
+        ),
+    }?;
+    match states.missing_switches {
+        0 => Ok(()),
+        missing => writeln!(out, "  {}", missing_switches(missing)),
+    }
+}
+
+/// Formats the shares of all activities.
+fn state_shares(times: &ActivityTimes) -> [String; Activity::ALL.len()] {
+    let shares = shares(&Activity::ALL.map(|activity| times.of(activity)));
+    Activity::ALL.map(|activity| percent(shares[activity as usize]))
 }
 
 fn print_open_spans(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {

@@ -49,6 +49,42 @@ pub(crate) fn write_differences(
     Ok(())
 }
 
+/// Decodes columns, as the page does.
+#[cfg(test)]
+pub(crate) mod decoding {
+    pub(crate) struct Columns<'a>(pub(crate) &'a [u8]);
+
+    impl Columns<'_> {
+        pub(crate) fn varint(&mut self) -> u64 {
+            let mut value = 0;
+            for shift in (0..).step_by(7) {
+                let (byte, rest) = self.0.split_first().unwrap();
+                self.0 = rest;
+                value |= u64::from(byte & 0x7f) << shift;
+                if byte & 0x80 == 0 {
+                    break;
+                }
+            }
+            value
+        }
+
+        pub(crate) fn column(&mut self, count: u64) -> Vec<u64> {
+            (0..count).map(|_| self.varint()).collect()
+        }
+
+        pub(crate) fn list(&mut self) -> Vec<u64> {
+            let count = self.varint();
+            self.column(count)
+        }
+
+        pub(crate) fn text(&mut self, length: u64) -> String {
+            let (text, rest) = self.0.split_at(length as usize);
+            self.0 = rest;
+            String::from_utf8(text.to_vec()).unwrap()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@
 //! flows      of begins: count | event, as differences | flow        of ends: the same
 //! counters   count | each: track, count, 1 if integers | times, as differences | values: as signed
 //!            differences if integers, else 8 bytes each
+//! kernel     only if the trace has scheduling events     (see `kernel_lanes.rs`)
 //! ```
 //!
 //! Labels with events are numbered by how often they occur. Argument sets are in the order of the
@@ -28,6 +29,7 @@ use serde::Serialize;
 use super::args::ArgsId;
 use super::coalesce::coalesce;
 use super::columns::{write_column, write_differences, write_list, write_varint};
+use super::kernel_lanes::KernelLanes;
 use super::rows::{self, Event, Form, Row, Unplaced};
 use super::timeline::{FlowList, LabelId, Timeline, Track};
 use crate::units::seconds;
@@ -69,6 +71,7 @@ pub(crate) struct Encoder {
     timeline: Timeline,
     rows: Vec<Row>,
     unplaced: Unplaced,
+    kernel: Option<KernelLanes>,
     start_ns: u64,
     end_ns: u64,
 }
@@ -79,10 +82,14 @@ impl Encoder {
         let (start_ns, end_ns) = bounds(&timeline);
         let (rows, unplaced) = rows::place(&mut timeline, end_ns);
         let rows = coalesce(&mut timeline, rows);
+        let kernel = timeline.kernel.take();
+        let kernel =
+            kernel.map(|half| KernelLanes::new(&half, start_ns..end_ns, &mut timeline.strings));
         Self {
             timeline,
             rows,
             unplaced,
+            kernel,
             start_ns,
             end_ns,
         }
@@ -92,13 +99,31 @@ impl Encoder {
         &self.timeline
     }
 
+    /// Returns the first and the last time that the page shows.
+    #[cfg(test)]
+    pub(crate) const fn bounds(&self) -> (u64, u64) {
+        (self.start_ns, self.end_ns)
+    }
+
     /// Returns the number of slices and instants.
     pub(crate) fn event_count(&self) -> u64 {
         self.rows.iter().map(|row| row.events.len() as u64).sum()
     }
 
-    /// Returns a message about events beyond the limit; empty if there are none.
+    /// Returns the number of times on cores and of states of threads.
+    pub(crate) fn piece_count(&self) -> u64 {
+        self.kernel.as_ref().map_or(0, KernelLanes::piece_count)
+    }
+
+    /// Returns a message about what the page does not show in full; empty if it shows everything.
     pub(crate) fn left_out_text(&self) -> String {
+        let kernel = self.kernel.as_ref().map(KernelLanes::merged_text);
+        let texts = [self.events_left_out_text(), kernel.unwrap_or_default()];
+        let texts: Vec<_> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+        texts.join(" ")
+    }
+
+    fn events_left_out_text(&self) -> String {
         let left_out = self.timeline.left_out();
         let timeline_start_ns = self.timeline.earliest_ns.unwrap_or(self.start_ns);
         if left_out.events == 0 {
@@ -131,7 +156,11 @@ impl Encoder {
         let sets = self.write_events(out, &label_numbers)?;
         self.write_args(out, &sets)?;
         self.write_flows(out)?;
-        self.write_counters(out)
+        self.write_counters(out)?;
+        match &self.kernel {
+            Some(kernel) => kernel.write(|time_ns| self.since_start(time_ns), out),
+            None => Ok(()),
+        }
     }
 
     fn head(&self) -> Head<'_> {
@@ -367,7 +396,8 @@ fn is_small_integer(value: f64) -> bool {
     value.fract() == 0.0 && value.abs() < (1_u64 << 51) as f64
 }
 
-/// Returns the first and the last time of a timeline.
+/// Returns the first and the last time of a timeline. Times of the kernel before the first event are
+/// not shown, so that times count from the first event whether or not a trace has the kernel's half.
 fn bounds(timeline: &Timeline) -> (u64, u64) {
     let events = timeline.events.iter().flatten().map(|event| event.time_ns);
     let values = timeline
@@ -380,51 +410,21 @@ fn bounds(timeline: &Timeline) -> (u64, u64) {
         .fold((u64::MAX, 0), |(start_ns, end_ns), time_ns| {
             (start_ns.min(time_ns), end_ns.max(time_ns))
         });
-    if start_ns > end_ns {
-        (0, 0)
-    } else {
-        (start_ns, end_ns)
+    let kernel = timeline.kernel.as_ref().map(|half| &half.range);
+    match kernel.filter(|range| !range.is_empty()) {
+        Some(range) if start_ns > end_ns => (range.start, range.end),
+        Some(range) => (start_ns, end_ns.max(range.end)),
+        None if start_ns > end_ns => (0, 0),
+        None => (start_ns, end_ns),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::columns::decoding::Columns;
     use crate::view::columns::zigzag;
     use crate::view::timeline::{EventFacts, Track, TrackIndex};
-
-    /// Decodes varints, as the page does.
-    struct Columns<'a>(&'a [u8]);
-
-    impl Columns<'_> {
-        fn varint(&mut self) -> u64 {
-            let mut value = 0;
-            for shift in (0..).step_by(7) {
-                let (byte, rest) = self.0.split_first().unwrap();
-                self.0 = rest;
-                value |= u64::from(byte & 0x7f) << shift;
-                if byte & 0x80 == 0 {
-                    break;
-                }
-            }
-            value
-        }
-
-        fn column(&mut self, count: u64) -> Vec<u64> {
-            (0..count).map(|_| self.varint()).collect()
-        }
-
-        fn list(&mut self) -> Vec<u64> {
-            let count = self.varint();
-            self.column(count)
-        }
-
-        fn text(&mut self, length: u64) -> String {
-            let (text, rest) = self.0.split_at(length as usize);
-            self.0 = rest;
-            String::from_utf8(text.to_vec()).unwrap()
-        }
-    }
 
     fn timeline() -> Timeline {
         let mut timeline = Timeline::new("demo".to_owned(), 7, 100);

@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::ops::RangeInclusive;
 
+use tracezero_reader::kernel::{KernelEvents, KernelTimelines};
 use tracezero_reader::{
     Event, EventKind, NameId, NameTable, ReadError, Record, RecordingEnd, TraceReader, TrackId,
+    TrackKind, TrackTable,
 };
 
 use crate::packets::DamageLog;
+use crate::units::plural;
 
 use super::args::ArgsId;
 use super::event_args::ArgsReader;
+use super::kernel_lanes::KernelHalf;
 use super::losses::LossTracker;
 use super::timeline::{EventFacts, LabelId, Timeline, TrackIndex};
 use super::tracks;
@@ -34,12 +38,14 @@ pub(crate) struct Loader {
     /// A cache of labels, by name and category. Only for events that have one category at most, and
     /// whose name and category are in the table of names.
     labels: HashMap<(NameId, NameId), LabelId>,
+    kernel: KernelEvents,
     latest_ns: u64,
     damages_beyond_limit: u64,
     skipped: BTreeMap<String, u64>,
 }
 
-/// Returns the first and the last time of a trace's events; `None` if the trace has no events.
+/// Returns the first and the last time of a trace's events; `None` if the trace has no events. A
+/// trace that has only events of the kernel begins with the first of them.
 ///
 /// # Errors
 ///
@@ -47,16 +53,29 @@ pub(crate) struct Loader {
 pub(crate) fn time_range(source: impl Read) -> Result<Option<RangeInclusive<u64>>, ReadError> {
     let mut reader = TraceReader::new(source);
     let (mut first_ns, mut last_ns) = (u64::MAX, 0);
+    let mut kernel = KernelEvents::new();
     while let Some(record) = reader.next()? {
-        if let Record::Event(event) = record {
-            let begin_ns = event.head.timestamp_ns;
-            let end_ns = match event.head.kind {
-                EventKind::Slice { duration_ns } => begin_ns.saturating_add(duration_ns),
-                _ => begin_ns,
-            };
-            first_ns = first_ns.min(begin_ns);
-            last_ns = last_ns.max(end_ns);
+        match record {
+            Record::Event(event) => {
+                let begin_ns = event.head.timestamp_ns;
+                let end_ns = match event.head.kind {
+                    EventKind::Slice { duration_ns } => begin_ns.saturating_add(duration_ns),
+                    _ => begin_ns,
+                };
+                first_ns = first_ns.min(begin_ns);
+                last_ns = last_ns.max(end_ns);
+            }
+            Record::Packet(_) => kernel.add(&reader),
+            _ => {}
         }
+    }
+    let kernel = kernel.finish();
+    if kernel.counts().switches > 0 {
+        let range = kernel.range();
+        if first_ns == u64::MAX {
+            first_ns = range.start;
+        }
+        last_ns = last_ns.max(range.end);
     }
     Ok((first_ns <= last_ns).then_some(first_ns..=last_ns))
 }
@@ -71,6 +90,7 @@ impl Loader {
             losses: LossTracker::default(),
             args: ArgsReader::default(),
             labels: HashMap::new(),
+            kernel: KernelEvents::new(),
             latest_ns: 0,
             damages_beyond_limit: 0,
             skipped: BTreeMap::new(),
@@ -98,6 +118,7 @@ impl Loader {
                     self.damage(damage.to_string());
                 }
                 Record::Skipped(skipped) => self.skip(skipped.reason.to_string()),
+                Record::Packet(_) => self.kernel.add(&reader),
                 _ => {}
             }
         }
@@ -111,6 +132,11 @@ impl Loader {
         self.timeline.packets = reader.packets();
         self.timeline.ensure_tracks(reader.tracks().len());
         self.timeline.tracks = tracks::describe(reader.tracks(), reader.names());
+        let kernel = std::mem::take(&mut self.kernel).finish();
+        self.note_kernel(&kernel);
+        if kernel.counts().switches > 0 {
+            self.add_kernel(kernel, reader.tracks());
+        }
         Ok(self.finish(reader.names()))
     }
 
@@ -269,6 +295,61 @@ impl Loader {
         let timeline = &mut self.timeline;
         let label = || timeline.label(event.name(), first);
         *self.labels.entry(key).or_insert_with(label)
+    }
+
+    /// Notes what is missing of the kernel's half.
+    fn note_kernel(&mut self, kernel: &KernelTimelines) {
+        let notes = &mut self.timeline.notes;
+        for loss in kernel.losses() {
+            let events = plural(loss.events, "event");
+            notes.push(format!("the kernel lost {events} of CPU {}", loss.cpu));
+        }
+        let counts = kernel.counts();
+        if counts.left_out > 0 {
+            let events = plural(counts.left_out, "event");
+            notes.push(format!("{events} of the kernel left out for lack of room"));
+        }
+        if counts.unknown_clock > 0 {
+            let bundles = plural(counts.unknown_clock, "bundle");
+            notes.push(format!(
+                "{bundles} of the kernel's events left out: the trace does not explain their clock"
+            ));
+        }
+    }
+
+    /// Adds the kernel's half: all cores, and the threads that have events.
+    fn add_kernel(&mut self, timelines: KernelTimelines, tracks: &TrackTable) {
+        let mut threads = Vec::new();
+        let mut unknown = 0;
+        for (id, track) in tracks.iter() {
+            let TrackKind::Thread { pid, tid, .. } = track.kind else {
+                continue;
+            };
+            let Some(first) = self.timeline.events[id.index()].first() else {
+                continue;
+            };
+            match timelines.find_thread(pid, tid, first.time_ns) {
+                Some(thread) => threads.push((index_of(id), thread)),
+                None => unknown += 1,
+            }
+        }
+        if unknown > 0 {
+            let threads = plural(unknown, "thread");
+            self.timeline.notes.push(format!(
+                "the kernel has no events of {threads}; was the process in another pid namespace, \
+                 without linux.process_stats?"
+            ));
+        }
+        let range = timelines.range();
+        let range = match &self.window {
+            Some(window) => window.clip(&range),
+            None => range,
+        };
+        self.timeline.kernel = Some(KernelHalf {
+            timelines,
+            threads,
+            range,
+        });
     }
 
     fn damage(&mut self, text: String) {

@@ -1,7 +1,8 @@
 //! `tracezero view`: writes an HTML page that shows a trace in a browser, without any network.
 //!
 //! A trace is read into a [`timeline`]. Its begins and ends are paired into events, in rows. The
-//! columns of the rows go into the page as compressed text. The scripts in `page/` draw them.
+//! columns of the rows go into the page as compressed text. The scripts in `page/` draw them. If the
+//! trace has the kernel's half, what cores and threads did is drawn, too.
 
 mod load; // reads a trace into a timeline
 mod window; // the part of a trace that is shown
@@ -13,6 +14,8 @@ mod strings; // the strings of a page
 mod args; // the arguments of a page
 mod rows; // pairs begins and ends, and puts events into rows
 mod coalesce; // puts tracks of one name on as few lines as possible
+mod merge; // merges short pieces of a lane
+mod kernel_lanes; // what cores and threads did, from the kernel's half of the trace
 mod columns; // encodes numbers
 mod encode; // encodes a timeline
 mod base64; // encodes bytes as text
@@ -55,7 +58,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     to: Option<f64>,
     /// Maximum number of slices, instants and counter values to show; those that come first in the
-    /// file are kept. A million takes about 60 MB of memory while the page is written
+    /// file are kept. A million takes about 60 MB of memory while the page is written. The kernel's
+    /// half of a trace does not count
     #[arg(long, value_name = "NUMBER", default_value_t = EVENTS_MAX_DEFAULT)]
     max_events: u64,
 }
@@ -96,8 +100,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
 /// Describes the content of a page: numbers and sizes.
 fn facts(encoder: &Encoder, data_letters: u64) -> String {
     let events = encoder.event_count();
-    let per_event = data_letters as f64 / events.max(1) as f64;
     let size_kb = data_letters as f64 / 1e3;
+    let pieces = encoder.piece_count();
+    if pieces > 0 {
+        return format!("{events} events, {pieces} times on cores and states, in {size_kb:.1} kB");
+    }
+    let per_event = data_letters as f64 / events.max(1) as f64;
     format!("{events} events in {size_kb:.1} kB, {per_event:.1} bytes per event")
 }
 

@@ -24,22 +24,27 @@ const START: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=
 const BUFFER_BYTES: usize = 64 << 10;
 const STYLE: &str = include_str!("page/style.css");
 /// The scripts, in the order of their dependencies.
-const SCRIPTS: [&str; 19] = [
+const SCRIPTS: [&str; 24] = [
     include_str!("page/units.js"),
     include_str!("page/colors.js"),
+    include_str!("page/states.js"),
     include_str!("page/decode.js"),
+    include_str!("page/kernel.js"),
     include_str!("page/flows.js"),
     include_str!("page/model.js"),
     include_str!("page/lanes.js"),
     include_str!("page/viewport.js"),
     include_str!("page/strips.js"),
+    include_str!("page/kernel_strips.js"),
     include_str!("page/counters.js"),
+    include_str!("page/kernel_layer.js"),
     include_str!("page/timeline.js"),
     include_str!("page/overview.js"),
     include_str!("page/search.js"),
     include_str!("page/statistics.js"),
     include_str!("page/tables.js"),
     include_str!("page/details.js"),
+    include_str!("page/kernel_details.js"),
     include_str!("page/panel.js"),
     include_str!("page/input.js"),
     include_str!("page/view.js"),

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::args::{ArgsId, ArgsTable};
+use super::kernel_lanes::KernelHalf;
 use super::strings::{StringId, StringTable};
 
 /// The default of `--max-events`. So many events take about 300 MB while the page is written.
@@ -130,6 +131,8 @@ pub(crate) struct Timeline {
     flow_links: usize,
     pub(crate) flows_left_out: u64,
     pub(crate) losses: Vec<Loss>,
+    /// The kernel's half, if the trace has one.
+    pub(crate) kernel: Option<KernelHalf>,
     /// Descriptions of the damage in the file.
     pub(crate) damage: Vec<String>,
     pub(crate) notes: Vec<String>,
@@ -172,6 +175,7 @@ impl Timeline {
             flow_links: 0,
             flows_left_out: 0,
             losses: Vec::new(),
+            kernel: None,
             damage: Vec::new(),
             notes: Vec::new(),
             limit,

@@ -1,5 +1,7 @@
 //! The part of a trace that is shown: `--from` and `--to`.
 
+use std::ops::Range;
+
 use tracezero_reader::NameId;
 
 use super::timeline::TrackIndex;
@@ -67,6 +69,12 @@ impl Window {
         } else {
             Place::After
         }
+    }
+
+    /// Returns the part of a time that is in the window.
+    pub(crate) fn clip(&self, range: &Range<u64>) -> Range<u64> {
+        let begin_ns = range.start.max(self.from_ns);
+        begin_ns..range.end.min(self.to_ns).max(begin_ns)
     }
 
     /// Returns the position of a slice whose end is known.
@@ -162,6 +170,15 @@ mod tests {
             places,
             [Place::Before, Place::Inside, Place::Inside, Place::After]
         );
+    }
+
+    #[test]
+    fn times_are_clipped_to_the_window() {
+        let window = Window::new(10, 20);
+        for (range, inside) in [(5..15, 10..15), (12..30, 12..20), (0..99, 10..20)] {
+            assert_eq!(window.clip(&range), inside);
+        }
+        assert!(window.clip(&(0..5)).is_empty() && window.clip(&(30..40)).is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod chromium;
 mod futures;
+mod kernel;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -9,6 +9,7 @@ mod damaged; // files that are not traces, or are damaged
 mod flamegraph;
 mod help; // --help, --version and exit statuses
 mod inspect; // processes that are stuck
+mod kernel_half; // traces with both halves
 mod merge;
 mod notify; // the daemon tells that it listens
 mod outline;
@@ -22,3 +23,4 @@ mod traces; // the traces that the tests use
 mod units; // units of the service manager
 mod view;
 mod whole; // recordings that were cut off
+mod why;

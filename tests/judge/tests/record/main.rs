@@ -7,3 +7,4 @@ mod recording; // starts the command, and judges what it leaves
 mod contents; // what the traces have
 mod full_speed; // many programs at once
 mod endings; // a table of endings
+mod kernel; // the kernel's half

@@ -79,6 +79,27 @@ impl Recording {
         Some(Self::of(command, folder, program))
     }
 
+    /// Records a program in a mount namespace of its own, after a script that mounts something. `None` if
+    /// this user cannot mount anything.
+    pub fn start_after(script: &str, options: &[&str], program: &Command) -> Option<Self> {
+        if !geteuid().is_root() {
+            not_run("a root user, who mounts file systems");
+            return None;
+        }
+        let folder = Folder::empty();
+        let mut command = Command::new("unshare");
+        let script = format!("{script}; exec \"$@\"");
+        command.args(["--mount", "sh", "-c", &script, "sh"]);
+        command
+            .arg(tool())
+            .arg("record")
+            .arg("-o")
+            .arg(trace(&folder));
+        command.args(options).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        Some(Self::of(command, folder, program))
+    }
+
     fn of(mut command: Command, folder: Folder, program: &Command) -> Self {
         command.arg("--").arg(program.get_program());
         command.args(program.get_args());

@@ -253,6 +253,13 @@ impl Machine {
         probes
     }
 
+    /// Starts our producer of the state of the machine.
+    pub fn our_probes(&self) -> Program {
+        let mut probes = Command::new(tool());
+        probes.arg("probes");
+        self.producer(probes)
+    }
+
     /// Starts a producer of Perfetto's SDK, which `ci/interop.sh` describes. `None` if it is missing.
     pub fn sdk_producer(&self, args: &[&str]) -> Option<Program> {
         self.foreign_producer("sdk_producer", args)
@@ -264,15 +271,20 @@ impl Machine {
         if !program.exists() {
             return None;
         }
-        let child = Command::new(program)
-            .args(args)
+        let mut producer = Command::new(program);
+        producer.args(args);
+        Some(self.producer(producer))
+    }
+
+    fn producer(&self, mut command: Command) -> Program {
+        let child = command
             .env("PERFETTO_PRODUCER_SOCK_NAME", &self.producer_socket)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Some(Program::of(child))
+        Program::of(child)
     }
 
     /// Starts a recording with a configuration in text format.

@@ -1,10 +1,13 @@
-//! Perfetto's producer of the state of the machine, `traced_probes`.
+//! Producers of the state of the machine: Perfetto's, `traced_probes`, and ours, `tracezero probes`.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use std::{fs, process, thread};
 
 use judge::Verdict;
 use perfetto_protos::sys_stats_counters::MeminfoCounters;
 use perfetto_protos::trace_packet::trace_packet::Data;
+use support::with_tracefs;
 
 use crate::machine::{Machine, judged, wait_until};
 
@@ -68,15 +71,9 @@ fn check_state_of_machine(trace: &[u8]) {
     assert!(cpus.unwrap() >= thread::available_parallelism().unwrap().get());
 }
 
-/// The producer connects again when a new daemon has replaced the first one.
-#[test]
-fn the_state_of_the_machine_is_in_the_traces_of_two_daemons() {
-    let Some(mut machine) = Machine::start() else {
-        return;
-    };
-    let Some(_probes) = machine.probes() else {
-        return;
-    };
+/// Records by two daemons, one after the other. The producer connects again when the second one has
+/// replaced the first one.
+fn record_twice(mut machine: Machine) {
     for number in 0..2 {
         if number > 0 {
             machine.restart();
@@ -85,4 +82,90 @@ fn the_state_of_the_machine_is_in_the_traces_of_two_daemons() {
         let name = format!("{number}.pftrace");
         check_state_of_machine(&machine.record(&name, CONFIG).wait());
     }
+}
+
+#[test]
+fn the_state_of_the_machine_is_in_the_traces_of_two_daemons() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let Some(_probes) = machine.probes() else {
+        return;
+    };
+    record_twice(machine);
+}
+
+#[test]
+fn our_probes_record_the_state_of_the_machine_as_the_other_ones() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let _probes = machine.our_probes();
+    record_twice(machine);
+}
+
+const KERNEL_CONFIG: &str = r#"
+    buffers { size_kb: 32768 }
+    data_sources { config {
+      name: "linux.ftrace"
+      ftrace_config {
+        ftrace_events: "sched/sched_switch"
+        ftrace_events: "sched/sched_waking"
+        ftrace_events: "task/task_newtask"
+      }
+    } }
+    duration_ms: 1000
+"#;
+
+#[test]
+fn our_probes_record_the_kernel_for_a_daemon() {
+    with_tracefs(|| {
+        let Some(machine) = Machine::start() else {
+            return;
+        };
+        let _probes = machine.our_probes();
+        wait_until(|| machine.query().contains("linux.ftrace"));
+        let recording = machine.record("kernel.pftrace", KERNEL_CONFIG);
+        machine.wait_for_session("STARTED");
+        // The daemon calls the session started a little before its producers have started.
+        let threads: Vec<i32> = (0..50)
+            .map(|_| {
+                let thread = thread::spawn(|| {
+                    thread::sleep(Duration::from_millis(10));
+                    rustix::thread::gettid().as_raw_pid()
+                });
+                thread.join().unwrap()
+            })
+            .collect();
+        let verdict = judged(&recording.wait());
+
+        let mut new_threads = Vec::new();
+        let mut switches: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut phases = BTreeSet::new();
+        for data in data(&verdict) {
+            match data {
+                Data::FtraceEvents(bundle) => {
+                    assert!(!bundle.lost_events());
+                    let columns = bundle.compact_sched.as_ref();
+                    let count = columns.map_or(0, |it| it.switch_timestamp.len());
+                    *switches.entry(bundle.cpu()).or_default() += count;
+                    let events = bundle.event.iter();
+                    new_threads.extend(events.map(|event| event.task_newtask().pid()));
+                }
+                Data::FtraceStats(stats) => {
+                    phases.insert(stats.phase() as i32);
+                    assert!(stats.failed_ftrace_events.is_empty(), "{stats}");
+                }
+                _ => {}
+            }
+        }
+        let found = threads.iter().filter(|it| new_threads.contains(it));
+        assert!(
+            found.count() > threads.len() / 2,
+            "{new_threads:?} of {threads:?}"
+        );
+        assert!(switches.len() > 1, "{switches:?}");
+        assert!(switches.values().all(|count| *count > 0), "{switches:?}");
+        assert_eq!(phases, BTreeSet::from([1, 2]));
+    });
 }

@@ -58,6 +58,11 @@ class Palette {
       const step = (i % 2) * 0.045;
       return dark ? rgbOfOklch(0.47 + step, 0.085, degrees) : rgbOfOklch(0.8 + step, 0.088, degrees);
     });
+    /** For threads of which a trace has no events. */
+    this.paleHues = this.hues.map((_, i) => {
+      const degrees = 20 + (i * 360) / HUES;
+      return dark ? rgbOfOklch(0.36, 0.025, degrees) : rgbOfOklch(0.885, 0.025, degrees);
+    });
     /** For lines, which need more contrast than areas. */
     this.strongHues = this.hues.map((_, i) => rgbOfOklch(dark ? 0.72 : 0.6, 0.12, 20 + (i * 360) / HUES));
     /** For each hue: SHADES steps, then the faint colour of what a search did not find. As little-endian RGBA. */
@@ -68,6 +73,16 @@ class Palette {
       }
       this.pixels[hue * (SHADES + 1) + SHADES] = packPixel(blend(color, dark ? 0.22 : 0.28));
     });
+    /** For each pale hue: SHADES steps. */
+    this.palePixels = new Uint32Array(HUES * SHADES);
+    this.paleHues.forEach((color, hue) => {
+      for (let shade = 0; shade < SHADES; shade++) {
+        this.palePixels[hue * SHADES + shade] = packPixel(blend(color, 0.3 + (0.7 * shade) / (SHADES - 1)));
+      }
+    });
+    this.activities = ACTIVITIES.map((activity) => variable(activity.variable));
+    this.activityPixels = this.activities.map((color) => packPixel(parseHex(color)));
+    this.groundPixel = packPixel(ground);
   }
 
   css(hue) {
@@ -76,6 +91,20 @@ class Palette {
 
   strongCss(hue) {
     return `rgb(${this.strongHues[hue].join(" ")})`;
+  }
+
+  /** The colour of a thread on a core. */
+  threadPixel({ hue, pale }, shade) {
+    return pale ? this.palePixels[hue * SHADES + shade] : this.pixels[hue * (SHADES + 1) + shade];
+  }
+
+  threadCss({ hue, pale }) {
+    return pale ? `rgb(${this.paleHues[hue].join(" ")})` : this.css(hue);
+  }
+
+  /** What is not known is hatched. */
+  unknownPixel(x, y) {
+    return ((x + y) & 3) < 2 ? this.activityPixels[UNKNOWN_ACTIVITY] : this.groundPixel;
   }
 
   static hueOf(name) {

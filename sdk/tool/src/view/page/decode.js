@@ -148,11 +148,12 @@ function decodeTrace(bytes) {
   const flowsOfEnds = decodeFlows(reader);
 
   const counters = Array.from({ length: reader.varint() }, () => decodeCounter(reader));
+  const kernel = reader.at < bytes.length ? decodeKernel(reader) : undefined;
   if (reader.at !== bytes.length) throw new Error(`${bytes.length - reader.at} bytes too many`);
   return {
     head, strings, labelName, labelCategory, rowTrack, rowDepth, rowLength,
     start: start.start, duration: start.duration, label, args, instants, unfinished,
-    argsAt, argsBytes, flowsOfBegins, flowsOfEnds, counters,
+    argsAt, argsBytes, flowsOfBegins, flowsOfEnds, counters, kernel,
   };
 }
 

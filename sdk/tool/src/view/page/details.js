@@ -5,12 +5,13 @@ const CHAIN_SHOWN_MAX = 40;
 function detailsOf(view) {
   const { model, state, palette } = view;
   const event = state.selected;
+  if (state.selectedPiece) return pieceDetails(view, state.selectedPiece);
   if (event === NONE) return element("p", { class: "empty" }, "A click on an event shows what is known of it. The key ? shows what other keys do.");
   const swatch = element("i", { class: "swatch" });
   swatch.style.background = palette.css(Palette.hueOf(model.name(event)));
   const first = element("div", {}, element("h2", {}, swatch, model.name(event) || "(no name)"), pairsOf(factsOf(view, event)));
   const args = model.argsOf(event);
-  const second = element("div", {}, element("h3", {}, "Arguments"), args.length > 0 ? argsPairs(args) : element("span", {}, "none"));
+  const second = element("div", {}, element("h3", {}, "Arguments"), args.length > 0 ? argsPairs(args) : element("span", {}, "none"), statesOfSpan(view, event));
   const third = element("div", {}, chainOf(view, event), flowsOf(view, event));
   return element("div", { class: "details" }, first, second, third);
 }

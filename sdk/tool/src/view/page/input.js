@@ -73,7 +73,10 @@ class Input {
       pressed = undefined;
       if (!press) return;
       if (press.moved && press.marking) view.setMark(state.mark);
-      else if (!press.moved) view.select(timeline.at(event.offsetX, event.offsetY)?.event ?? NONE);
+      else if (!press.moved) {
+        const at = timeline.at(event.offsetX, event.offsetY);
+        view.select(at?.event ?? NONE, at?.piece);
+      }
     });
     canvas.addEventListener("pointercancel", () => (pressed = undefined));
     canvas.addEventListener("pointerleave", () => view.leave());

@@ -4,9 +4,15 @@ const ROW_HEIGHT = 19;
 const LANE_PADDING = 4;
 const GROUP_HEIGHT = 26;
 const COUNTER_HEIGHT = 48;
+/** Of the states above the rows of a thread. */
+const STATES_HEIGHT = 8;
+const STATES_PADDING = 3;
+const CORE_HEIGHT = 22;
+/** If there are more, they are folded at first. */
+const CORES_UNFOLDED_MAX = 8;
 /** Deeper rows of one track are not drawn. */
 const ROWS_DRAWN_MAX = 256;
-const KINDS_IN_ORDER = ["process", "thread", "counter", "track"];
+const KINDS_IN_ORDER = ["cpus", "cpu", "process", "thread", "counter", "track"];
 /** `worker-2` comes before `worker-10`. */
 const NAME_ORDER = new Intl.Collator("en", { numeric: true });
 
@@ -27,6 +33,8 @@ class Lanes {
     this.filled = new Map();
     for (const [track, rows] of this.rowsByTrack) this.fill(track, Math.min(...rows.map((row) => model.start[model.rowFirst[row]])));
     for (const [track, { time }] of this.counterByTrack) this.fill(track, time[0]);
+    for (const track of model.kernel?.coreOfTrack.keys() ?? []) this.fill(track, 0);
+    if (model.kernel?.coreOfTrack.size > CORES_UNFOLDED_MAX) this.folded.add(model.kernel.track);
     this.place();
   }
 
@@ -60,11 +68,15 @@ class Lanes {
     const rows = (this.rowsByTrack.get(track) ?? []).slice(0, ROWS_DRAWN_MAX);
     const counter = this.counterByTrack.get(track);
     const parent = (this.children.get(track) ?? []).some((child) => this.filled.has(child));
-    const group = rows.length === 0 && counter === undefined;
+    const core = this.model.kernel?.coreOfTrack.get(track);
+    const strip = rows.length > 0 ? this.model.kernel?.stripOfTrack.get(track) : undefined;
+    const group = rows.length === 0 && counter === undefined && core === undefined;
+    const rowsTop = top + LANE_PADDING + (strip ? STATES_HEIGHT + STATES_PADDING : 0);
     let height = GROUP_HEIGHT;
     if (counter) height = COUNTER_HEIGHT;
-    else if (rows.length > 0) height = Math.max(GROUP_HEIGHT + 1, rows.length * ROW_HEIGHT + 2 * LANE_PADDING);
-    return { track, indent, top, height, rows, counter, parent, group };
+    else if (core) height = CORE_HEIGHT;
+    else if (rows.length > 0) height = Math.max(GROUP_HEIGHT + 1, rowsTop - top + rows.length * ROW_HEIGHT + LANE_PADDING);
+    return { track, indent, top, height, rowsTop, rows, counter, core, strip, parent, group };
   }
 
   /**
@@ -85,6 +97,7 @@ class Lanes {
     const withinKind = {
       thread: (left, right) => isMain(right) - isMain(left) || byName(left, right) || left.tid - right.tid,
       counter: byName,
+      cpu: byName,
       track: (left, right) => groups.get(left.name) - groups.get(right.name) || byName(left, right),
     };
     const byKind = (left, right) => KINDS_IN_ORDER.indexOf(left.kind) - KINDS_IN_ORDER.indexOf(right.kind);

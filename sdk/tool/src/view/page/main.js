@@ -74,6 +74,33 @@ function interfaceOf(view, timings) {
     steps(event) {
       return model.flows.of(event).flatMap((flow) => model.flows.stepsNear(flow, model.count));
     },
+    /** What cores ran: their names, and [thread, begin, end, state afterwards] of each piece. */
+    cores() {
+      const { kernel } = model;
+      return [...(kernel?.coreOfTrack ?? [])].map(([track, core]) => ({
+        name: model.tracks[track].name,
+        pieces: range(core.first, core.last).map((piece) => {
+          const thread = kernel.threadOf(piece);
+          return [thread ? threadText(thread) : "", kernel.cores.start[piece], kernel.cores.end(piece), afterText(kernel, piece)];
+        }),
+      }));
+    },
+    /** The states of a thread, by the name of its track: [state, begin, end, CPU, system call, waker] of each. */
+    states(name) {
+      const { kernel } = model;
+      const lane = view.lanes.list.find(({ track, strip }) => strip && model.tracks[track].name === name);
+      return range(lane?.strip.first ?? 0, lane?.strip.last ?? 0).map((piece) => {
+        const waker = kernel.wakerOf(piece);
+        return [stateText(kernel.strips, piece), kernel.strips.start[piece], kernel.strips.end(piece), kernel.coreNumberOf(piece) ?? null, kernel.callOf(piece), waker?.tid ? threadText(waker) : waker ?? ""];
+      });
+    },
+    /** A point of the window on the states of a thread, or on a core, at a time; by the name of the track. */
+    pointAt(name, time_ns) {
+      const lane = view.lanes.list.find(({ track, strip, core }) => (strip ?? core) && model.tracks[track].name === name);
+      const { top, height } = timeline.kernelLayer.boxOf(lane.core ?? lane.strip);
+      const box = timeline.canvas.getBoundingClientRect();
+      return { x: box.left + viewport.xOf(time_ns), y: box.top + top + height / 2 };
+    },
     selected() {
       return view.state.selected;
     },
@@ -88,6 +115,10 @@ function interfaceOf(view, timings) {
       return { x: box.left + (left + right) / 2, y: box.top + place.middle };
     },
   };
+}
+
+function range(first, last) {
+  return Array.from({ length: last - first }, (_, i) => first + i);
 }
 
 window.tracezeroView = main();

@@ -13,6 +13,8 @@ class Model {
     this.count = this.start.length;
     this.tracks = this.head.tracks;
     this.duration_ns = this.head.duration_ns;
+    /** The kernel's half; undefined if the trace has none. */
+    this.kernel = decoded.kernel && new Kernel(decoded.kernel, this.strings, this.tracks);
 
     this.kind = new Uint8Array(this.count);
     for (const event of this.instants) this.kind[event] |= INSTANT;
@@ -71,6 +73,18 @@ class Model {
     const distanceBefore = before >= this.rowFirst[row] ? time - this.end(before) : Infinity;
     if (Math.min(distanceAfter, distanceBefore) > slack) return NONE;
     return distanceAfter < distanceBefore ? after : before;
+  }
+
+  /** The innermost slice of a track at a time. */
+  innermostAt(track, time) {
+    const first = lowerBound(this.rowTrack, 0, this.rowTrack.length, track);
+    let innermost = NONE;
+    for (let row = first; row < this.rowTrack.length && this.rowTrack[row] === track; row++) {
+      const event = this.firstEndingAfter(row, time);
+      if (event === this.rowFirst[row + 1] || this.start[event] > time) break;
+      innermost = event;
+    }
+    return innermost;
   }
 
   /** Time in the event that no event below it takes. */

@@ -47,6 +47,10 @@ class Overview {
         event = next;
       }
     }
+    // A trace without events has cores alone.
+    if (this.outermost.length === 0 && model.kernel) {
+      for (const core of model.kernel.cores.lanes) model.kernel.cores.addLoads(loads, core, 0, nsPerPx);
+    }
     return loads;
   }
 

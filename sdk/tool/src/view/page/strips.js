@@ -4,17 +4,11 @@
 // pixels; those that begin inside of one pixel become that pixel, in the colour of one of them, and
 // the more opaque, the more of the pixel they cover. Binary searches find where the next pixel begins.
 
-class Strips {
-  constructor(model) {
-    this.model = model;
+/** Lines of device pixels, which go to a canvas together. */
+class PixelLines {
+  constructor() {
     this.canvas = new OffscreenCanvas(1, 1);
     this.context = this.canvas.getContext("2d", { willReadFrequently: false });
-    this.labelHue = new Uint8Array(model.labelName.length);
-    model.labelName.forEach((name, label) => (this.labelHue[label] = Palette.hueOf(model.strings[name])));
-    /** Of the row painted last, in device pixels: slices wide enough for a text, [event, x, width] each. */
-    this.wide = [];
-    /** And instants that have a mark, [event, x] each. */
-    this.marks = [];
   }
 
   /** Prepares `rows` lines of `width` device pixels. */
@@ -28,6 +22,24 @@ class Strips {
     this.width = width;
     this.rows = rows;
     this.pixels.fill(0, 0, width * rows);
+  }
+
+  /** Hands the lines to the canvas. */
+  end() {
+    this.context.putImageData(this.image, 0, 0, 0, 0, this.width, this.rows);
+  }
+}
+
+class Strips extends PixelLines {
+  constructor(model) {
+    super();
+    this.model = model;
+    this.labelHue = new Uint8Array(model.labelName.length);
+    model.labelName.forEach((name, label) => (this.labelHue[label] = Palette.hueOf(model.strings[name])));
+    /** Of the row painted last, in device pixels: slices wide enough for a text, [event, x, width] each. */
+    this.wide = [];
+    /** And instants that have a mark, [event, x] each. */
+    this.marks = [];
   }
 
   /**
@@ -88,11 +100,6 @@ class Strips {
       }
       event = next;
     }
-  }
-
-  /** Hands the lines to the canvas. */
-  end() {
-    this.context.putImageData(this.image, 0, 0, 0, 0, this.width, this.rows);
   }
 }
 

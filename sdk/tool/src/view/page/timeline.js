@@ -1,5 +1,5 @@
 // The canvas of the tracks, and their names beside it. Draws what is visible, from top to bottom:
-// bands of losses, counters, events, texts, arrows of flows, outlines.
+// bands of losses, counters, cores, states of threads, events, texts, arrows of flows, outlines.
 
 const TEXT_FROM_PX = 34;
 const MARK_EVERY_PX = 8;
@@ -15,6 +15,7 @@ class Timeline {
     this.names = document.getElementById("names");
     this.extent = document.getElementById("extent");
     this.strips = new Strips(model);
+    if (model.kernel) this.kernelLayer = new KernelLayer(this);
     this.counters = new Map(model.counters.map((counter) => [counter.track, new CounterSeries(counter, model.tracks[counter.track].name)]));
     this.lossesByTrack = new Map();
     for (const loss of model.head.losses) {
@@ -61,8 +62,10 @@ class Timeline {
       if (series) series.draw(context, viewport, lane.top - this.scrollTop + 5, lane.height - 9, palette);
     }
     this.drawEvents(visible, palette);
+    this.kernelLayer?.draw(visible, palette);
     this.drawMark(palette);
     this.drawFlows(palette);
+    this.kernelLayer?.drawMarks(palette);
     if (this.state.hovered !== NONE) this.outline(this.state.hovered, palette.text, 1);
     if (this.state.selected !== NONE) this.outline(this.state.selected, palette.dark ? "#ffffff" : "#000000", 2);
   }
@@ -129,7 +132,7 @@ class Timeline {
     const rows = [];
     for (const lane of visible) {
       lane.rows.forEach((row, depth) => {
-        const top = lane.top + LANE_PADDING + depth * ROW_HEIGHT - this.scrollTop;
+        const top = lane.rowsTop + depth * ROW_HEIGHT - this.scrollTop;
         if (top > -ROW_HEIGHT && top < this.height) rows.push({ row, top });
       });
     }
@@ -258,7 +261,7 @@ class Timeline {
     const lane = this.lanes.laneOfTrack.get(this.model.rowTrack[row]);
     const depth = lane ? lane.rows.indexOf(row) : -1;
     if (depth < 0) return undefined;
-    const top = lane.top + LANE_PADDING + depth * ROW_HEIGHT - this.scrollTop;
+    const top = lane.rowsTop + depth * ROW_HEIGHT - this.scrollTop;
     return {
       left: this.viewport.xOf(this.model.start[event]),
       right: this.viewport.xOf(this.model.end(event)),
@@ -267,20 +270,21 @@ class Timeline {
     };
   }
 
-  /** What is at a point of the canvas: an event, a value of a counter, a loss, or a track alone. */
+  /** What is at a point of the canvas: an event, a piece of the kernel's half, a value of a counter, a loss, or a track alone. */
   at(x, y) {
     const height = y + this.scrollTop;
     const lane = this.lanes.at(height);
     if (!lane) return undefined;
     const time = this.viewport.timeAt(x);
-    const row = lane.rows[Math.floor((height - lane.top - LANE_PADDING) / ROW_HEIGHT)];
+    const row = lane.rows[Math.floor((height - lane.rowsTop) / ROW_HEIGHT)];
     const event = row === undefined ? NONE : this.model.eventAt(row, time, 4 * this.viewport.nsPerPx);
     const series = this.counters.get(lane.track);
     const value = series ? series.indexAt(time) : -1;
     const slack = 2 * this.viewport.nsPerPx;
     const losses = this.lossesByTrack.get(lane.track) ?? [];
     const loss = losses.find((band) => band.start_ns - slack <= time && time <= band.end_ns + slack);
-    return { lane, time, event, series, value, loss };
+    const piece = this.kernelLayer?.at(lane, height, time);
+    return { lane, time, event, piece, series, value, loss };
   }
 
   /** Scrolls so that an event's row can be seen. */
@@ -288,7 +292,11 @@ class Timeline {
     const row = this.model.rowOf(event);
     const lane = this.lanes.reveal(this.model.rowTrack[row]);
     this.layOut();
-    const top = lane.top + LANE_PADDING + Math.max(0, lane.rows.indexOf(row)) * ROW_HEIGHT;
+    this.scrollToHeight(lane.rowsTop + Math.max(0, lane.rows.indexOf(row)) * ROW_HEIGHT);
+  }
+
+  /** Scrolls so that what has the height of a row can be seen. */
+  scrollToHeight(top) {
     const margin = Math.min(60, this.height / 4);
     if (top < this.scrollTop + margin || top + ROW_HEIGHT > this.scrollTop + this.height - margin) {
       this.scroller.scrollTop = Math.max(0, top - this.height / 2);
@@ -305,7 +313,7 @@ class Timeline {
   nameOf(lane) {
     const track = this.model.tracks[lane.track];
     const folded = this.lanes.folded.has(lane.track);
-    const name = element("div", { class: lane.group ? "name group" : "name", role: "treeitem", "aria-level": lane.indent + 1, title: trackTitle(track) });
+    const name = element("div", { class: lane.group ? "name group" : lane.core ? "name core" : "name", role: "treeitem", "aria-level": lane.indent + 1, title: trackTitle(track) });
     name.style.top = `${lane.top - this.scrollTop}px`;
     name.style.height = `${lane.height}px`;
     name.style.paddingLeft = `${10 + lane.indent * 12}px`;
@@ -319,11 +327,18 @@ class Timeline {
       });
       name.append(fold);
     }
+    if (lane.strip) name.append(this.kernelLayer.swatchOf(lane.strip));
     name.append(element("span", { class: "name-text" }, track.name));
-    const series = this.counters.get(lane.track);
-    const note = series ? `max ${formatValue(series.max, track.unit)}` : track.kind === "process" ? `pid ${track.pid}` : track.kind === "thread" ? `${track.tid}` : "";
+    const note = this.noteOf(lane, track);
     if (note) name.append(element("span", { class: "name-note" }, note));
     return name;
+  }
+
+  noteOf(lane, track) {
+    const series = this.counters.get(lane.track);
+    if (series) return `max ${formatValue(series.max, track.unit)}`;
+    if (lane.core) return this.kernelLayer.noteOf(lane.core);
+    return { process: `pid ${track.pid}`, thread: `${track.tid}` }[track.kind] ?? "";
   }
 }
 

@@ -6,7 +6,7 @@ const FRAMES_KEPT = 600;
 class View {
   constructor(model) {
     this.model = model;
-    this.state = { selected: NONE, hovered: NONE, found: null, mark: null, pointerX: undefined, changed: () => this.redraw() };
+    this.state = { selected: NONE, hovered: NONE, selectedPiece: null, hoveredPiece: null, palette: null, found: null, mark: null, pointerX: undefined, changed: () => this.redraw() };
     this.frames = [];
     this.frameAsked = false;
     this.viewport = new Viewport(model.duration_ns, () => this.moved());
@@ -25,7 +25,8 @@ class View {
   followTheme() {
     const dark = matchMedia("(prefers-color-scheme: dark)");
     const take = () => {
-      this.palette = new Palette(dark.matches);
+      this.palette = this.state.palette = new Palette(dark.matches);
+      this.timeline.showNames();
       this.panel?.show();
       this.redraw();
     };
@@ -41,7 +42,8 @@ class View {
     const facts = [formatDuration(head.duration_ns), plural(count, "event"), values > 0 && plural(values, "counter value"), formatBytes(head.file_bytes)];
     document.getElementById("facts").textContent = facts.filter(Boolean).join("  ·  ");
     document.getElementById("corner").textContent = plural(this.lanes.filled.size, "track");
-    const isEmpty = count === 0 && values === 0;
+    const isEmpty = count === 0 && values === 0 && !this.model.kernel;
+    if (this.model.kernel) showLegend(this.model.kernel);
     this.showNotice(isEmpty ? "There are no track events in what is shown." : head.left_out);
   }
 
@@ -68,6 +70,7 @@ class View {
   /** What the pointer was over has moved away. */
   moved() {
     this.state.hovered = NONE;
+    this.state.hoveredPiece = null;
     document.getElementById("tooltip").hidden = true;
     this.redraw();
   }
@@ -89,9 +92,10 @@ class View {
     if (moving) this.redraw();
   }
 
-  select(event) {
+  select(event, piece = null) {
     this.state.selected = event;
-    if (event !== NONE && this.panel.open !== "details") this.panel.choose("details");
+    this.state.selectedPiece = piece;
+    if ((event !== NONE || piece) && this.panel.open !== "details") this.panel.choose("details");
     else this.panel.show();
     this.redraw();
   }
@@ -99,9 +103,19 @@ class View {
   /** Selects an event and brings it into view, with room around it. */
   goTo(event) {
     this.timeline.scrollTo(event);
-    const { model, viewport } = this;
-    const start = model.start[event];
-    const duration = model.duration[event];
+    this.bringIntoView(this.model.start[event], this.model.duration[event]);
+    this.select(event);
+  }
+
+  /** Selects a piece of the kernel's half and brings it into view. */
+  goToPiece(lane, index) {
+    this.timeline.kernelLayer.scrollTo(lane);
+    this.bringIntoView(lane.pieces.start[index], lane.pieces.duration[index]);
+    this.select(NONE, { lane, index });
+  }
+
+  bringIntoView(start, duration) {
+    const { viewport } = this;
     const { start: left, span } = viewport.goal();
     const px = (duration / span) * viewport.width;
     const inside = start >= left && start + duration <= left + span;
@@ -109,20 +123,26 @@ class View {
       const around = Math.max(duration * 6, px > 30 ? span : 0, viewport.trace * 1e-6, 100);
       viewport.show(start + duration / 2 - around / 2, start + duration / 2 + around / 2, true);
     }
-    this.select(event);
   }
 
   fitSelected() {
-    const { selected } = this.state;
-    if (selected === NONE) return;
-    const duration = Math.max(this.model.duration[selected], 10);
-    const start = this.model.start[selected];
-    this.timeline.scrollTo(selected);
+    const { selected, selectedPiece: piece } = this.state;
+    if (selected === NONE && !piece) return;
+    const of = piece ? piece.lane.pieces : this.model;
+    const index = piece ? piece.index : selected;
+    const duration = Math.max(of.duration[index], 10);
+    const start = of.start[index];
+    if (piece) this.timeline.kernelLayer.scrollTo(piece.lane);
+    else this.timeline.scrollTo(selected);
     this.viewport.show(start - duration * 0.08, start + duration * 1.08, true);
   }
 
   stepInRow(direction) {
-    const { selected } = this.state;
+    const { selected, selectedPiece: piece } = this.state;
+    if (piece) {
+      const beside = piece.index + direction;
+      if (beside >= piece.lane.first && beside < piece.lane.last) this.goToPiece(piece.lane, beside);
+    }
     if (selected === NONE) return;
     const next = selected + direction;
     if (next >= 0 && next < this.model.count && this.model.rowOf(next) === this.model.rowOf(selected)) this.goTo(next);
@@ -137,6 +157,7 @@ class View {
     const at = this.timeline.at(pointer.offsetX, pointer.offsetY);
     this.state.pointerX = pointer.offsetX;
     this.state.hovered = at?.event ?? NONE;
+    this.state.hoveredPiece = at?.piece ?? null;
     const lines = at ? this.tooltipOf(at) : [];
     const tooltip = document.getElementById("tooltip");
     tooltip.hidden = lines.length === 0;
@@ -149,8 +170,9 @@ class View {
     this.redraw();
   }
 
-  tooltipOf({ event, series, value, loss, lane }) {
+  tooltipOf({ event, piece, series, value, loss, lane }) {
     const { model } = this;
+    if (piece) return pieceTooltip(model, piece);
     if (event !== NONE) {
       const instant = model.kind[event] & INSTANT;
       const facts = [instant ? "instant" : formatDuration(model.duration[event]), model.category(event)].filter(Boolean).join(", ");
@@ -166,6 +188,7 @@ class View {
 
   leave() {
     this.state.hovered = NONE;
+    this.state.hoveredPiece = null;
     this.state.pointerX = undefined;
     document.getElementById("tooltip").hidden = true;
     this.redraw();
