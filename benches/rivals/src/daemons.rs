@@ -41,6 +41,32 @@ pub struct Programs {
 }
 
 impl Programs {
+    /// Returns the program that records the kernel for this kind of daemon.
+    ///
+    /// # Errors
+    ///
+    /// If the environment does not name it.
+    pub fn probes(&self, kind: Kind) -> Result<Command> {
+        match kind {
+            Kind::Traced => Ok(Command::new(self.perfetto.join("traced_probes"))),
+            Kind::Tracezero => {
+                let mut command = self.tracezero()?;
+                command.arg("probes");
+                Ok(command)
+            }
+        }
+    }
+
+    /// Returns the command `tracezero`.
+    ///
+    /// # Errors
+    ///
+    /// If the environment does not name it.
+    pub fn tracezero(&self) -> Result<Command> {
+        let program = self.tracezero.as_ref();
+        Ok(Command::new(program.ok_or("TRACEZERO names no program")?))
+    }
+
     /// Returns the programs that the environment names.
     ///
     /// # Errors
@@ -74,8 +100,7 @@ impl<'a> Daemon<'a> {
         let mut command = match kind {
             Kind::Traced => Command::new(programs.perfetto.join("traced")),
             Kind::Tracezero => {
-                let program = programs.tracezero.as_ref();
-                let mut command = Command::new(program.ok_or("TRACEZERO names no program")?);
+                let mut command = programs.tracezero()?;
                 command.arg("daemon");
                 command
             }

@@ -10,10 +10,13 @@ pub mod perfetto_recorder; // keeps events in memory, encodes them at the end
 pub mod fastrace; // spans of requests, for a collector
 pub mod tracing_chrome; // a layer of `tracing` that writes JSON
 
+pub mod packets; // reads the packets of a trace
 pub mod perfetto_trace; // counts the spans of a trace
+pub mod kernel_trace; // counts the events of the kernel in a trace
 pub mod programs; // starts and ends the programs of a bench, and has a folder for their files
 pub mod daemons; // daemons, and sessions that the command `perfetto` starts
 pub mod recorders; // the SDKs of programs that record through a daemon
+pub mod usage; // processor time, memory and wake-ups of a process
 
 use std::time::{Duration, Instant};
 

@@ -1,14 +1,12 @@
 //! Counts the spans of a Perfetto trace, with decoders that are not ours.
 
 use std::collections::HashMap;
-use std::error::Error;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use prost::Message;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use crate::packets::for_each_packet;
+use crate::programs::Result;
 
 /// The fields of `perfetto.protos.TracePacket` that are needed.
 #[derive(Message)]
@@ -73,20 +71,11 @@ struct Sequence {
 impl Spans {
     /// Counts the spans in a file.
     pub fn of_file(file: &Path) -> Result<Self> {
-        let mut file = BufReader::with_capacity(1 << 20, File::open(file)?);
-        let mut bytes = Vec::new();
         let mut sequences = HashMap::<u32, Sequence>::new();
         let mut spans = Self::default();
-        while !file.fill_buf()?.is_empty() {
-            if byte(&mut file)? != 0x0a {
-                return Err("a trace consists of packets".into());
-            }
-            let len_bytes = varint(&mut file)?;
-            bytes.resize(len_bytes, 0);
-            file.read_exact(&mut bytes)?;
-            let packet = Packet::decode(&bytes[..])?;
+        for_each_packet(file, |packet: Packet| {
             spans.add(&packet, sequences.entry(packet.sequence_id).or_default());
-        }
+        })?;
         Ok(spans)
     }
 
@@ -115,22 +104,4 @@ impl Spans {
             self.gaps += u64::from(expected.is_some_and(|expected| expected != number));
         }
     }
-}
-
-fn varint(file: &mut impl Read) -> Result<usize> {
-    let mut value = 0;
-    for shift in (0..35).step_by(7) {
-        let byte = byte(file)?;
-        value |= usize::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Ok(value);
-        }
-    }
-    Err("the length of a packet has too many bytes".into())
-}
-
-fn byte(file: &mut impl Read) -> Result<u8> {
-    let mut byte = [0];
-    file.read_exact(&mut byte)?;
-    Ok(byte[0])
 }

@@ -64,14 +64,19 @@ impl Running {
         Ok(())
     }
 
+    /// Returns true once the program has ended, well or not.
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
     /// Waits until the program has ended.
     ///
     /// # Errors
     ///
     /// If it takes too long, or fails.
     pub fn wait(&mut self) -> Result<()> {
-        let has_ended = || matches!(self.child.try_wait(), Ok(Some(_)));
-        wait_for(has_ended, self.name)?;
+        let name = self.name;
+        wait_for(|| self.has_ended(), name)?;
         let status = self.child.wait()?;
         if status.success() {
             Ok(())

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use rivals::daemons::{Daemon, Kind, Programs, end_session};
+use rivals::usage::{Memory, processor_time, wakeups};
 
 use crate::raw_producer::RawProducer;
-use crate::usage::{Memory, processor_time, wakeups};
 use crate::{Result, median};
 
 const PRODUCERS: u64 = 200;

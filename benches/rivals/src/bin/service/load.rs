@@ -9,8 +9,8 @@ use rivals::daemons::{Daemon, Kind, Programs, end_session};
 use rivals::perfetto_trace::Spans;
 use rivals::programs::Running;
 use rivals::recorders::{MEMORY_KIB, Policy, Recorder, Sdk};
+use rivals::usage::{Memory, processor_time};
 
-use crate::usage::{Memory, processor_time};
 use crate::{Result, median, ms};
 
 /// The number of spans of all producers together.

@@ -3,7 +3,6 @@
 //! `service.sh` builds the programs, and runs this one. Both daemons take turns in each run. The command
 //! `perfetto` starts all sessions and takes all traces. A decoder that is not ours counts the spans.
 
-mod usage; // processor time, memory and wake-ups of a process
 mod raw_producer; // a producer that commits chunks by itself
 mod load; // producers at full speed
 mod latency; // from a commit until its chunk is free

@@ -48,11 +48,7 @@ struct Commands {
 }
 
 impl Commands {
-    fn take(
-        &mut self,
-        command: &Command<'_>,
-        descriptor: &mut Option<ReceivedFile>,
-    ) -> Result<()> {
+    fn take(&mut self, command: &Command<'_>, descriptor: &mut Option<ReceivedFile>) -> Result<()> {
         match command {
             Command::SetUpTracing { page_size_kib } => {
                 let file = descriptor.take().ok_or("no memory comes with it")?;

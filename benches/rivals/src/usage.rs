@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
-use crate::Result;
+use crate::programs::Result;
 
 /// Returns the processor time that a process has taken, with threads that have ended.
 ///
