@@ -24,9 +24,16 @@ pub(super) struct Reader {
 
 #[derive(Debug)]
 struct Shared {
-    requests: Mutex<VecDeque<Request>>,
+    requests: Mutex<Requests>,
     /// Wakes up the thread, which looks at `requests` then.
     wake: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    queue: VecDeque<Request>,
+    /// True if no thread will take further requests.
+    has_ended: bool,
 }
 
 /// What the thread is asked to do.
@@ -43,13 +50,16 @@ impl Reader {
     pub(super) fn start(recorder: Recorder) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
-            requests: Mutex::new(VecDeque::new()),
+            requests: Mutex::default(),
             wake,
         });
         let of_thread = Arc::clone(&shared);
         thread::Builder::new()
             .name(THREAD_NAME.to_owned())
-            .spawn(move || run(recorder, &of_thread))?;
+            .spawn(move || {
+                let _end = End(&of_thread);
+                run(recorder, &of_thread);
+            })?;
         Ok(Self { shared })
     }
 
@@ -73,7 +83,14 @@ impl Drop for Reader {
 
 impl Shared {
     fn ask(&self, request: Request) {
-        self.requests.lock().push_back(request);
+        let mut requests = self.requests.lock();
+        if requests.has_ended {
+            // Not locked: an answer calls the service.
+            drop(requests);
+            return drop(request);
+        }
+        requests.queue.push_back(request);
+        drop(requests);
         // Fails only if the counter is full, and then the thread wakes up anyway.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
@@ -86,7 +103,26 @@ impl Shared {
         let time = Timespec::try_from(time).ok();
         // An interrupted wait is a wake-up: the thread looks around and waits again.
         let _ = poll(&mut fds, time.as_ref());
+        // The buffer of a CPU that is offline is always ready, and has nothing.
+        if fds.iter().any(|fd| fd.revents().contains(PollFlags::ERR)) {
+            let _ = poll(&mut [readable(wake)], time.as_ref());
+        }
         let _ = rustix::io::read(&self.wake, &mut [0_u8; 8]);
+    }
+}
+
+/// Answers everything when the thread ends, also by a panic.
+struct End<'s>(&'s Shared);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let left = {
+            let mut requests = self.0.requests.lock();
+            requests.has_ended = true;
+            std::mem::take(&mut requests.queue)
+        };
+        // Not locked: an answer calls the service.
+        drop(left);
     }
 }
 
@@ -97,9 +133,8 @@ fn run(mut recorder: Recorder, shared: &Shared) {
             &recorder.filling_pipes(),
             until_tick(recorder.drain_period()),
         );
-        let requests = std::mem::take(&mut *shared.requests.lock());
-        let is_before_stop = requests.iter().all(|it| matches!(it, Request::Flush(_)));
-        if is_before_stop {
+        let requests = std::mem::take(&mut shared.requests.lock().queue);
+        if requests.is_empty() {
             recorder.read();
         }
         for request in requests {
