@@ -119,9 +119,9 @@ impl Config {
         self.drain_period = self.drain_period.min(DRAIN_PERIOD);
     }
 
-    /// Returns true if nothing is recorded.
+    /// Returns true if nothing is recorded, and there is nothing to say about that.
     pub(super) const fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.syscalls.is_empty()
+        self.events.is_empty() && self.syscalls.is_empty() && self.refused.is_empty()
     }
 }
 

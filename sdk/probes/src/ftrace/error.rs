@@ -17,6 +17,13 @@ pub enum FtraceError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// The kernel makes no buffers for the session.
+    Create {
+        /// The folder of the new instance.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// A setting was refused.
     Write {
         /// The file of the setting.
@@ -32,8 +39,8 @@ pub enum FtraceError {
     InUse {
         /// The name of the instance.
         instance: String,
-        /// What it traces with.
-        tracer: String,
+        /// By whom, or for what.
+        by: String,
     },
     /// The thread that reads the events cannot be started.
     Thread(io::Error),
@@ -42,6 +49,14 @@ pub enum FtraceError {
 }
 
 impl FtraceError {
+    /// Returns the error of a folder that could not be created.
+    pub(super) fn create(path: PathBuf, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::Denied { path, source },
+            _ => Self::Create { path, source },
+        }
+    }
+
     pub(super) const fn denied(path: PathBuf, source: io::Error) -> Self {
         Self::Denied { path, source }
     }
@@ -58,6 +73,9 @@ impl fmt::Display for FtraceError {
                 "{} cannot be opened: run as root, or with the capability CAP_DAC_OVERRIDE",
                 path.display()
             ),
+            Self::Create { path, .. } => {
+                write!(f, "{}: the kernel makes no buffers for it", path.display())
+            }
             Self::Write { path, text, .. } => {
                 write!(f, "{} does not accept {text:?}", path.display())
             }
@@ -66,10 +84,9 @@ impl fmt::Display for FtraceError {
                 "instance_name: {name:?} is no instance: create it with `mkdir \
                  /sys/kernel/tracing/instances/NAME`, or leave the field out"
             ),
-            Self::InUse { instance, tracer } => write!(
-                f,
-                "instance_name: {instance:?} is in use: its current_tracer is {tracer}, not nop"
-            ),
+            Self::InUse { instance, by } => {
+                write!(f, "instance_name: {instance:?} is in use: {by}")
+            }
             Self::Thread(_) => f.write_str("no thread can be started that reads the events"),
             Self::Config(message) => f.write_str(message),
         }
@@ -79,9 +96,10 @@ impl fmt::Display for FtraceError {
 impl std::error::Error for FtraceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Denied { source, .. } | Self::Write { source, .. } | Self::Thread(source) => {
-                Some(source)
-            }
+            Self::Denied { source, .. }
+            | Self::Create { source, .. }
+            | Self::Write { source, .. }
+            | Self::Thread(source) => Some(source),
             Self::NotMounted | Self::NoInstance(_) | Self::InUse { .. } | Self::Config(_) => None,
         }
     }

@@ -35,6 +35,9 @@ const KALLSYMS: &str = "/proc/kallsyms";
 const SWITCH: (&str, &str) = ("sched", "sched_switch");
 const WAKING: (&str, &str) = ("sched", "sched_waking");
 
+/// The events that record system calls.
+const SYSCALLS: [(&str, &str); 2] = [("raw_syscalls", "sys_enter"), ("raw_syscalls", "sys_exit")];
+
 /// `InternedData.kernel_symbols`, and the fields of an `InternedString`.
 const KERNEL_SYMBOLS: u32 = 26;
 const SYMBOL_IID: u32 = 1;
@@ -65,11 +68,18 @@ impl EventEncoder {
         };
         let texts = tracefs.printk_formats().unwrap_or_default();
         let mut plans = EventPlans::new(PrintkFormats::parse(&texts), generic_encoding);
-        let named = event_names::look_up(config, tracefs);
+        let mut named = event_names::look_up(config, tracefs);
         report.unknown.extend(named.unknown);
+        let syscalls = syscall_filter(config, report);
+        if syscalls.is_some() {
+            named.events.extend(SYSCALLS.map(EventName::new));
+        }
         let mut enabled = BTreeMap::new();
         for name in named.events {
-            match enable(&name, config, tracefs, instance) {
+            let filter = syscalls
+                .as_deref()
+                .filter(|_| SYSCALLS.map(EventName::new).contains(&name));
+            match enable(&name, filter, config, tracefs, instance) {
                 Ok(Some(format)) => {
                     plans.add(&name.group, &name.event, &format);
                     enabled.insert(name, format);
@@ -78,7 +88,6 @@ impl EventEncoder {
                 Err(error) => report.failed.push(format!("{}: {error}", name.path())),
             }
         }
-        restrict_syscalls(config, instance, report);
         let compact = match config.is_compact {
             true => columns(&enabled, tracefs, report),
             false => None,
@@ -170,9 +179,10 @@ fn append_names(packet: &mut TracePacket<'_>, addresses: &[u64], names: &KernelS
     }
 }
 
-/// Enables an event. Returns the format of its records, or `None` if the session leaves it out.
+/// Enables an event, behind a filter if there is one. Returns the format of its records, or `None` if the session leaves it out.
 fn enable(
     name: &EventName,
+    filter: Option<&str>,
     config: &Config,
     tracefs: &Tracefs,
     instance: &Instance,
@@ -192,6 +202,9 @@ fn enable(
         // The tracer's own events are always on.
         "ftrace" => {}
         group => {
+            if let Some(filter) = filter {
+                instance.write(&format!("events/{}/filter", name.path()), filter)?;
+            }
             let enabled = instance.write(&format!("events/{}/enable", name.path()), "1");
             // Some kernels let the list alone be written.
             let added = || instance.append("set_event", &format!("{group}:{}", name.event));
@@ -222,28 +235,20 @@ fn copy_markers(instance: &Instance) -> Result<(), FtraceError> {
     ))
 }
 
-/// Records the system calls alone that a configuration names.
-fn restrict_syscalls(config: &Config, instance: &Instance, report: &mut SetupReport) {
+/// Returns the filter that lets only those system calls through that a configuration names. `None` if it
+/// names none that the machine has. Names that it does not have are noted.
+fn syscall_filter(config: &Config, report: &mut SetupReport) -> Option<String> {
     let machine = rustix::system::uname();
     let machine = Machine::from_uname(&machine.machine().to_string_lossy());
     let mut ids = Vec::new();
     for name in &config.syscalls {
-        let number =
-            machine.and_then(|machine| syscalls::number(machine, name.strip_prefix("sys_")?));
+        let number = machine.and_then(|machine| syscalls::number(machine, name));
         match number {
             Some(id) => ids.push(format!("id == {id}")),
             None => report.unknown.push(name.clone()),
         }
     }
-    if ids.is_empty() {
-        return;
-    }
-    let filter = ids.join(" || ");
-    for event in event_names::SYSCALLS {
-        if let Err(error) = instance.write(&format!("events/{event}/filter"), &filter) {
-            report.failed.push(format!("syscall_events: {error}"));
-        }
-    }
+    (!ids.is_empty()).then(|| ids.join(" || "))
 }
 
 /// Returns the formats of the scheduler's events, if they fit columns.

@@ -5,9 +5,6 @@ use std::collections::BTreeSet;
 use super::config::Config;
 use super::tracefs::Tracefs;
 
-/// The events that record system calls.
-pub(super) const SYSCALLS: [&str; 2] = ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"];
-
 /// An event of this kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EventName {
@@ -40,23 +37,20 @@ pub(super) struct Named {
 /// Looks up the events of a configuration.
 pub(super) fn look_up(config: &Config, tracefs: &Tracefs) -> Named {
     let mut named = Named::default();
-    let syscalls: &[&str] = match config.syscalls.is_empty() {
-        true => &[],
-        false => &SYSCALLS,
-    };
-    let names = config.events.iter().map(String::as_str);
-    for name in names.chain(syscalls.iter().copied()) {
-        let before = named.events.len();
-        let mut is_known = false;
-        for (group, event) in meanings(name, tracefs) {
-            if tracefs.has_event(&group, &event) {
-                is_known = true;
-                named.events.insert(EventName { group, event });
-            }
+    for name in &config.events {
+        let meanings = meanings(name, tracefs);
+        let known = meanings
+            .into_iter()
+            .filter(|(group, event)| tracefs.has_event(group, event));
+        let known: Vec<_> = known.collect();
+        if known.is_empty() {
+            named.unknown.push(name.clone());
         }
-        if !is_known && named.events.len() == before {
-            named.unknown.push(name.to_owned());
-        }
+        named.events.extend(
+            known
+                .into_iter()
+                .map(|(group, event)| EventName { group, event }),
+        );
     }
     named
 }

@@ -69,7 +69,7 @@ fn compare(tracefs: &Tracefs, config: &Config) -> (usize, u64) {
     let printed = instance.read("trace").expect("the kernel prints");
     let mut printed: Vec<Event> = printed.lines().filter_map(printed_event).collect();
     let reader = PageReader {
-        layout: layout(&instance),
+        layout: layout(&instance).expect("the layout is known"),
         compact,
     };
     let mut decoded = Vec::new();

@@ -19,6 +19,7 @@ mod generic_events; // events that are not published
 #[cfg(test)]
 mod kernel_tests; // decodes what this kernel records
 mod packed_column; // packed fields that grow value by value
+mod live; // counts the recorders of this process
 mod page; // the records of a page
 mod printk_formats; // texts that the kernel keeps
 mod reader; // the thread that reads
@@ -31,13 +32,15 @@ mod trace_clock; // the clock of the kernel's events
 mod tracefs; // the kernel's files
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tracezero::{DataSource, DataSourceConfig, Flushing, Setup, Starting, Stopping, TraceContext};
 use tracezero_kernel::protos::FtraceConfig;
 
 use self::config::Config;
-use self::reader::Reader;
+use self::reader::{Reader, Requests};
 use self::recorder::Recorder;
 use self::tracefs::Tracefs;
 use crate::instance_key::InstanceKey;
@@ -49,7 +52,7 @@ pub use self::event_groups::{EventGroup, UnknownEventGroup};
 /// The data source `linux.ftrace`, which records events of the kernel.
 ///
 /// Each session has an instance of the kernel's tracer for itself, with buffers of its own, so sessions
-/// and other tools do not disturb each other. A thread of the process reads the buffers: each 100 ms,
+/// and other tools do not disturb each other (unless the configuration names an instance). A thread of the process reads the buffers: each 100 ms,
 /// when a session flushes, and when it ends.
 ///
 /// Only root may control the kernel's tracer, or a process with the capability `CAP_DAC_OVERRIDE`.
@@ -68,8 +71,8 @@ enum State {
     SetUp(Box<Recorder>),
     Records(Reader),
     /// The trace says what is missing when the instance starts.
-    Failed(FtraceError),
-    /// The session records no event of the kernel, or has stopped.
+    Failed(Arc<FtraceError>),
+    /// The session records no event of the kernel.
     Idle,
 }
 
@@ -87,6 +90,34 @@ impl Ftrace {
     #[must_use]
     pub fn config(write: impl FnOnce(&mut FtraceConfig<'_>)) -> DataSourceConfig {
         source_config(Self::NAME, |configs| configs.ftrace_config(write))
+    }
+
+    /// Writes why nothing is recorded, if that is so.
+    fn write_failure(&self) {
+        let error = match &*self.state.lock() {
+            State::Failed(error) => Arc::clone(error),
+            State::SetUp(_) | State::Records(_) | State::Idle => return,
+        };
+        stats::write_failure(self.key, &*error);
+    }
+
+    /// Returns the way to the thread of the instance, if it has one.
+    fn requests(&self) -> Option<Requests> {
+        match &*self.state.lock() {
+            State::Records(reader) => Some(reader.requests()),
+            State::SetUp(_) | State::Failed(_) | State::Idle => None,
+        }
+    }
+
+    /// Waits until this process records no event of the kernel any more. Returns false if it still does
+    /// after `limit`.
+    ///
+    /// Sessions that have ended do not record any more. After a connection to a daemon has ended, its
+    /// sessions take a moment, and a process that exits meanwhile leaves the kernel recording for
+    /// nobody, until another process records with this package.
+    #[must_use]
+    pub fn wait_until_idle(limit: Duration) -> bool {
+        live::wait_until_idle(limit)
     }
 
     /// Calls `write` for the session of an instance.
@@ -114,10 +145,10 @@ impl DataSource for Ftrace {
                     .and_then(|tracefs| Recorder::set_up(&tracefs, key, setup.session(), config));
                 match recorder {
                     Ok(recorder) => State::SetUp(Box::new(recorder)),
-                    Err(error) => State::Failed(error),
+                    Err(error) => State::Failed(Arc::new(error)),
                 }
             }
-            Err(error) => State::Failed(error),
+            Err(error) => State::Failed(Arc::new(error)),
         };
         Self {
             key,
@@ -126,31 +157,34 @@ impl DataSource for Ftrace {
     }
 
     fn on_start(&self, _: Starting) {
-        let mut state = self.state.lock();
-        let error = match std::mem::replace(&mut *state, State::Idle) {
-            State::SetUp(mut recorder) => {
-                recorder.start();
-                match Reader::start(*recorder) {
-                    Ok(reader) => return *state = State::Records(reader),
-                    Err(error) => FtraceError::Thread(error),
+        {
+            let mut state = self.state.lock();
+            *state = match std::mem::replace(&mut *state, State::Idle) {
+                State::SetUp(mut recorder) => {
+                    recorder.start();
+                    match Reader::start(*recorder) {
+                        Ok(reader) => State::Records(reader),
+                        Err(error) => State::Failed(Arc::new(FtraceError::Thread(error))),
+                    }
                 }
-            }
-            State::Failed(error) => error,
-            State::Records(_) | State::Idle => return,
-        };
-        drop(state);
-        stats::write_failure(self.key, &error);
+                other => other,
+            };
+        }
+        self.write_failure();
     }
 
     fn on_flush(&self, flushing: Flushing) {
-        if let State::Records(reader) = &*self.state.lock() {
-            reader.flush(flushing);
+        // Not while the state is locked: an answer calls the service.
+        match self.requests() {
+            Some(requests) => requests.flush(flushing),
+            // A ring may have overwritten it.
+            None => self.write_failure(),
         }
     }
 
     fn on_stop(&self, stopping: Stopping) {
-        if let State::Records(reader) = &*self.state.lock() {
-            reader.stop(stopping);
+        if let Some(requests) = self.requests() {
+            requests.stop(stopping);
         }
     }
 }

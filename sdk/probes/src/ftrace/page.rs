@@ -119,6 +119,11 @@ impl PageLayout {
         }
     }
 
+    /// Returns the number of bytes of a page that records may fill.
+    pub(crate) const fn data_bytes(&self) -> usize {
+        self.size_bytes - self.data_offset
+    }
+
     /// Returns the size in bytes of a whole page. A read of fewer bytes returns less than a page.
     pub(crate) const fn size_bytes(&self) -> usize {
         self.size_bytes

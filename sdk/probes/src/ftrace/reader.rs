@@ -16,22 +16,24 @@ use super::recorder::Recorder;
 /// The name of the thread.
 const THREAD_NAME: &str = "tracezero-ftrace";
 
-/// The way to the thread of an instance.
+/// The thread of an instance.
 #[derive(Debug)]
-pub(super) struct Reader {
-    shared: Arc<Shared>,
-}
+pub(super) struct Reader(Requests);
+
+/// The way to the thread of an instance.
+#[derive(Clone, Debug)]
+pub(super) struct Requests(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    requests: Mutex<Requests>,
+    requests: Mutex<Queue>,
     /// Wakes up the thread, which looks at `requests` then.
     wake: OwnedFd,
 }
 
 #[derive(Debug, Default)]
-struct Requests {
-    queue: VecDeque<Request>,
+struct Queue {
+    requests: VecDeque<Request>,
     /// True if no thread will take further requests.
     has_ended: bool,
 }
@@ -60,24 +62,31 @@ impl Reader {
                 let _end = End(&of_thread);
                 run(recorder, &of_thread);
             })?;
-        Ok(Self { shared })
+        Ok(Self(Requests(shared)))
     }
 
+    /// Returns the way to the thread.
+    pub(super) fn requests(&self) -> Requests {
+        self.0.clone()
+    }
+}
+
+impl Requests {
     /// Writes all events up to now, then drops `flushing`.
     pub(super) fn flush(&self, flushing: Flushing) {
-        self.shared.ask(Request::Flush(flushing));
+        self.0.ask(Request::Flush(flushing));
     }
 
     /// Stops the tracer, writes all events, then drops `stopping`. The thread ends.
     pub(super) fn stop(&self, stopping: Stopping) {
-        self.shared.ask(Request::Stop(stopping));
+        self.0.ask(Request::Stop(stopping));
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
         // Does not wait for the thread: this may run on it.
-        self.shared.ask(Request::Quit);
+        self.0.0.ask(Request::Quit);
     }
 }
 
@@ -89,7 +98,7 @@ impl Shared {
             drop(requests);
             return drop(request);
         }
-        requests.queue.push_back(request);
+        requests.requests.push_back(request);
         drop(requests);
         // Fails only if the counter is full, and then the thread wakes up anyway.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
@@ -100,12 +109,12 @@ impl Shared {
         let wake = self.wake.as_fd();
         let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let mut fds: Vec<PollFd<'_>> = pipes.iter().copied().chain([wake]).map(readable).collect();
-        let time = Timespec::try_from(time).ok();
         // An interrupted wait is a wake-up: the thread looks around and waits again.
-        let _ = poll(&mut fds, time.as_ref());
+        let _ = poll(&mut fds, Timespec::try_from(time).ok().as_ref());
         // The buffer of a CPU that is offline is always ready, and has nothing.
         if fds.iter().any(|fd| fd.revents().contains(PollFlags::ERR)) {
-            let _ = poll(&mut [readable(wake)], time.as_ref());
+            fds.retain(|fd| !fd.revents().contains(PollFlags::ERR));
+            let _ = poll(&mut fds, Timespec::try_from(time).ok().as_ref());
         }
         let _ = rustix::io::read(&self.wake, &mut [0_u8; 8]);
     }
@@ -119,7 +128,7 @@ impl Drop for End<'_> {
         let left = {
             let mut requests = self.0.requests.lock();
             requests.has_ended = true;
-            std::mem::take(&mut requests.queue)
+            std::mem::take(&mut requests.requests)
         };
         // Not locked: an answer calls the service.
         drop(left);
@@ -133,8 +142,12 @@ fn run(mut recorder: Recorder, shared: &Shared) {
             &recorder.filling_pipes(),
             until_tick(recorder.drain_period()),
         );
-        let requests = std::mem::take(&mut shared.requests.lock().queue);
+        let requests = std::mem::take(&mut shared.requests.lock().requests);
         if requests.is_empty() {
+            // A daemon that disconnects ends the session without a word to this thread.
+            if !recorder.has_session() {
+                return;
+            }
             recorder.read();
         }
         for request in requests {
@@ -145,6 +158,8 @@ fn run(mut recorder: Recorder, shared: &Shared) {
                 }
                 Request::Stop(stopping) => {
                     recorder.stop();
+                    // The process may end as soon as the session has stopped.
+                    drop(recorder);
                     drop(stopping);
                     return;
                 }

@@ -16,6 +16,7 @@ use super::config::Config;
 use super::cpu_stats::CpuStats;
 use super::error::FtraceError;
 use super::event_encoder::EventEncoder;
+use super::live::Live;
 use super::page::PageLayout;
 use super::stats::{self, Counts, SetupReport};
 use super::trace_clock::TraceClock;
@@ -32,6 +33,8 @@ pub(super) struct Recorder {
     // Dropped before `instance`: the kernel keeps an instance whose pages are open.
     cpus: Vec<Cpu>,
     instance: Instance,
+    /// Dropped after `instance`.
+    _live: Live,
     clock: TraceClock,
     report: SetupReport,
     /// The size of each CPU's buffer, in pages.
@@ -69,6 +72,7 @@ impl Recorder {
         session: SessionId,
         mut config: Config,
     ) -> Result<Self, FtraceError> {
+        let live = Live::count();
         tracefs.remove_left();
         let instance = match config.instance.as_str() {
             "" => tracefs.new_instance()?,
@@ -86,8 +90,11 @@ impl Recorder {
         }
         let clock = TraceClock::choose(&instance, config.uses_mono_raw)?;
         instance.write("buffer_size_kb", &config.buffer_kib.to_string())?;
-        restrict(&instance, &config, &mut report);
-        let layout = layout(&instance);
+        restrict(&instance, &config, &mut report)?;
+        let layout = layout(&instance).unwrap_or_else(|error| {
+            report.failed.push(error);
+            guessed_layout()
+        });
         let buffer_kib: usize = read_number(&instance, "buffer_size_kb").unwrap_or_default();
         let (encoder, compact) =
             EventEncoder::set_up(key, &config, tracefs, &instance, &mut report);
@@ -105,9 +112,10 @@ impl Recorder {
             config,
             cpus,
             instance,
+            _live: live,
             clock,
             report,
-            buffer_pages: (buffer_kib << 10).div_ceil(layout.size_bytes()).max(1),
+            buffer_pages: (buffer_kib << 10).div_ceil(layout.data_bytes()).max(1),
             pages: PageReader { layout, compact },
             encoder,
             seen: SeenThreads::default(),
@@ -171,6 +179,13 @@ impl Recorder {
         });
     }
 
+    /// Returns false if the session has ended without stopping this recorder.
+    pub(super) fn has_session(&self) -> bool {
+        let mut has_session = false;
+        Ftrace::with_instance(self.key, |_| has_session = true);
+        has_session
+    }
+
     pub(super) const fn drain_period(&self) -> Duration {
         self.config.drain_period
     }
@@ -190,16 +205,17 @@ impl Recorder {
         let clock = self.clock_snapshot();
         let mut bundle = BundleBuilder::begin(&mut self.buffers, &mut cpu.state, clock);
         let mut pause = Pause::CaughtUp;
-        // More pages than the buffer has were filled meanwhile.
-        for _ in 0..=self.buffer_pages {
-            match rustix::io::read(&cpu.pages, &mut self.page[..]) {
+        // More pages than the buffer has, with that of the reader, were filled meanwhile.
+        for _ in 0..self.buffer_pages + 2 {
+            let read =
+                rustix::io::retry_on_intr(|| rustix::io::read(&cpu.pages, &mut self.page[..]));
+            match read {
                 Ok(read) if read == self.page.len() => {}
                 Ok(0) => break,
                 Ok(_) => {
                     pause = Pause::Failed(FtraceParseStatus::FTRACE_STATUS_PARTIAL_PAGE_READ);
                     break;
                 }
-                Err(Errno::INTR) => continue,
                 // There are no events, the CPU is offline, or the kernel is busy.
                 Err(Errno::AGAIN | Errno::NOMEM | Errno::BUSY | Errno::NODEV) => break,
                 Err(_) => {
@@ -257,16 +273,13 @@ impl Recorder {
             Phase::START_OF_TRACE => None,
             _ => Some(self.counts()),
         };
-        let invalid = self
-            .cpus
-            .iter()
-            .map(|cpu| cpu.state.counts().invalid_records);
+        let mut cpus = self.cpus.iter();
         let counts = Counts {
             phase,
             cpus: now.as_deref().unwrap_or(&self.counts_at_start),
             symbols: self.encoder.symbols(),
             page_errors: &self.page_errors,
-            invalid_records: invalid.sum(),
+            has_invalid_records: cpus.any(|cpu| cpu.state.counts().invalid_records > 0),
             buffer_pages: u32::try_from(self.buffer_pages).unwrap_or(u32::MAX),
         };
         Ftrace::with_instance(self.key, |cx| stats::write(cx, &counts, &self.report));
@@ -308,16 +321,19 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// Restricts what is recorded to threads and CPUs, and sets options.
-fn restrict(instance: &Instance, config: &Config, report: &mut SetupReport) {
-    let mut settings = Vec::new();
+/// Restricts what is recorded to threads and CPUs, and sets options. Fails if it would record more than
+/// the session wants.
+fn restrict(
+    instance: &Instance,
+    config: &Config,
+    report: &mut SetupReport,
+) -> Result<(), FtraceError> {
     if !config.tids.is_empty() {
         let tids: Vec<String> = config.tids.iter().map(u32::to_string).collect();
-        settings.push(("tids_to_trace", "set_event_pid".to_owned(), tids.join(" ")));
+        instance.write("set_event_pid", &tids.join(" "))?;
     }
     if !config.cpumask.is_empty() {
-        let file = "tracing_cpumask";
-        settings.push((file, file.to_owned(), config.cpumask.clone()));
+        instance.write("tracing_cpumask", &config.cpumask)?;
     }
     for (name, is_on) in &config.options {
         let mut letters = name.chars();
@@ -327,26 +343,24 @@ fn restrict(instance: &Instance, config: &Config, report: &mut SetupReport) {
             continue;
         }
         let value = if *is_on { "1" } else { "0" };
-        let file = format!("options/{name}");
-        settings.push(("tracefs_options", file, value.to_owned()));
-    }
-    for (field, file, text) in settings {
-        if let Err(error) = instance.write(&file, &text) {
-            report.failed.push(format!("{field}: {error}"));
+        if let Err(error) = instance.write(&format!("options/{name}"), value) {
+            report.failed.push(format!("tracefs_options: {error}"));
         }
     }
+    Ok(())
 }
 
-/// Returns the layout of the kernel's pages.
-pub(super) fn layout(instance: &Instance) -> PageLayout {
-    let header = instance.read("events/header_page").ok();
-    header
-        .and_then(|text| PageLayout::parse(&text).ok())
-        .unwrap_or_else(|| {
-            let machine = rustix::system::uname();
-            let page_bytes = u32::try_from(rustix::param::page_size()).unwrap_or(4096);
-            PageLayout::guess(&machine.machine().to_string_lossy(), page_bytes)
-        })
+/// Returns the layout of the kernel's pages, or why it is not known.
+pub(super) fn layout(instance: &Instance) -> Result<PageLayout, String> {
+    let header = instance.read("events/header_page");
+    let header = header.map_err(|error| format!("events/header_page: {error}"))?;
+    PageLayout::parse(&header).map_err(|error| error.to_string())
+}
+
+fn guessed_layout() -> PageLayout {
+    let machine = rustix::system::uname();
+    let page_bytes = u32::try_from(rustix::param::page_size()).unwrap_or(4096);
+    PageLayout::guess(&machine.machine().to_string_lossy(), page_bytes)
 }
 
 fn read_number(instance: &Instance, file: &str) -> Option<usize> {

@@ -20,6 +20,10 @@ const COMMON: &str = "format:\n\tfield:unsigned short common_type;\toffset:0;\ts
     \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
     \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n";
 
+const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+    \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+    \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
+
 const SWITCH: &str = "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
     \tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n\
     \tfield:int prev_prio;\toffset:28;\tsize:4;\tsigned:1;\n\
@@ -44,7 +48,10 @@ impl FakeTracefs {
         tracefs.event("raw_syscalls/sys_enter", 3, "");
         tracefs.event("raw_syscalls/sys_exit", 4, "");
         for (file, content) in [
-            ("tracing_on", "0"),
+            ("tracing_on", "1"),
+            ("trace", "of somebody else"),
+            ("events/enable", "1"),
+            ("events/header_page", HEADER_PAGE),
             ("current_tracer", "nop\n"),
             ("trace_clock", "[local] global boot mono_raw\n"),
             ("buffer_size_kb", "7 (expanded: 1408)\n"),
@@ -229,6 +236,62 @@ fn instance_must_exist_and_be_idle() {
         .expect_err("it is in use");
     let expected = "instance_name: \"ours\" is in use: its current_tracer is function, not nop";
     assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn instance_of_others_is_for_one_session_and_left_idle() {
+    let tracefs = FakeTracefs::new();
+    let config = config(&["sched/sched_switch"]);
+    let mut recorder = tracefs.set_up(config.clone()).expect("it is set up");
+    assert_eq!(
+        tracefs.read("trace"),
+        "",
+        "what was there belongs to no session"
+    );
+    recorder.start();
+    let error = tracefs.set_up(config.clone()).expect_err("it is in use");
+    assert!(
+        error
+            .to_string()
+            .ends_with("another session records with it"),
+        "{error}"
+    );
+    drop(recorder);
+    assert_eq!(tracefs.read("tracing_on"), "0");
+    assert_eq!(tracefs.read("events/enable"), "0");
+    tracefs.set_up(config).expect("it is free again");
+}
+
+#[test]
+fn layout_that_is_not_known_is_said() {
+    let tracefs = FakeTracefs::new();
+    tracefs.write(&format!("{INSTANCE}/events/header_page"), "nonsense");
+    let recorder = tracefs.set_up(config(&["sched/sched_switch"]));
+    let failures = recorder.expect("it is set up").failures().join("\n");
+    assert!(
+        failures.contains("events/header_page: field `timestamp`"),
+        "{failures}"
+    );
+}
+
+#[test]
+fn unknown_system_calls_alone_record_none() {
+    let tracefs = FakeTracefs::new();
+    let mut config = config(&[]);
+    config.syscalls = vec!["sys_no_such_call".to_owned()];
+    tracefs.set_up(config).expect("it is set up");
+    assert!(!tracefs.is_enabled("raw_syscalls/sys_enter"));
+}
+
+#[test]
+fn threads_that_cannot_be_chosen_are_an_error() {
+    let tracefs = FakeTracefs::new();
+    fs::remove_file(tracefs.path("set_event_pid")).expect("it is there");
+    let mut config = config(&["sched/sched_switch"]);
+    config.tids = vec![1];
+    tracefs
+        .set_up(config)
+        .expect_err("all threads would be recorded");
 }
 
 #[test]

@@ -29,8 +29,8 @@ pub(super) struct Counts<'c> {
     pub(super) symbols: Option<&'c KernelSymbols>,
     /// Statuses of pages that could not be read.
     pub(super) page_errors: &'c [FtraceParseStatus],
-    /// The number of records that do not have the fields of their format, and were left out.
-    pub(super) invalid_records: u64,
+    /// True if records were left out that do not have the fields of their format.
+    pub(super) has_invalid_records: bool,
     /// The size of each CPU's buffer.
     pub(super) buffer_pages: u32,
 }
@@ -51,9 +51,8 @@ pub(super) fn write(cx: &mut TraceContext<'_, Ftrace>, counts: &Counts<'_>, repo
             stats.add_ftrace_parse_errors(*status);
         }
         stats.set_cpu_buffer_size_pages(counts.buffer_pages);
-        if counts.invalid_records > 0 {
-            let failed = format!("{} invalid records", counts.invalid_records);
-            stats.add_failed_ftrace_events(&failed);
+        if counts.has_invalid_records {
+            stats.add_failed_ftrace_events("records without the fields of their format");
         }
         write_report(stats, report);
     });

@@ -1,7 +1,6 @@
 //! The kernel's functions: their addresses do not leave the machine, their names do.
 //!
-//! An event has the index of an address. The packet that has the event, or one before it, has the
-//! names by index.
+//! An event has the index of an address. The packet that has the event has the names by index.
 
 use std::collections::HashMap;
 
@@ -14,7 +13,7 @@ const FUNCTION_MAX_BYTES: u64 = 1 << 20;
 const CHECKED_CALL_SUFFIXES: [&str; 2] = [".cfi_jt", ".cfi"];
 
 /// Indexes of the addresses that events have, from 1 on, in the order of their first sight. They
-/// hold for one pass over the kernel's buffers.
+/// hold for one packet.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolIndexes {
     indexes: HashMap<u64, u32>,
@@ -36,7 +35,7 @@ impl SymbolIndexes {
         &self.addresses
     }
 
-    /// Forgets all addresses, to begin the next pass.
+    /// Forgets all addresses, to begin the next packet.
     pub(crate) fn clear(&mut self) {
         self.indexes.clear();
         self.addresses.clear();

@@ -6,12 +6,15 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::error::FtraceError;
 
@@ -21,6 +24,12 @@ const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// The prefix of the names of instances. The namespace, id and start of the process follow, and a
 /// number.
 const PREFIX: &str = "tracezero_";
+
+/// The instances of others that sessions of this process record with.
+static IN_USE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// The size of the first read of a file. No format of an event is larger.
+const READ_BYTES: usize = 1 << 16;
 
 /// The root of tracefs.
 #[derive(Clone, Debug)]
@@ -66,7 +75,7 @@ impl Tracefs {
         let folder = self.root.join("instances");
         let owner = Owner::this_process();
         let folder = folder.join(format!("{PREFIX}{owner}_{number}"));
-        fs::create_dir(&folder).map_err(|error| FtraceError::denied(folder.clone(), error))?;
+        fs::create_dir(&folder).map_err(|error| FtraceError::create(folder.clone(), error))?;
         let instance = Instance {
             folder,
             is_own: true,
@@ -83,17 +92,28 @@ impl Tracefs {
         if !is_name || !folder.is_dir() {
             return Err(FtraceError::NoInstance(name.to_owned()));
         }
+        let in_use = |by: &str| FtraceError::InUse {
+            instance: name.to_owned(),
+            by: by.to_owned(),
+        };
+        let tracer = fs::read_to_string(folder.join("current_tracer")).unwrap_or_default();
+        match tracer.trim_end() {
+            "nop" | "" => {}
+            tracer => return Err(in_use(&format!("its current_tracer is {tracer}, not nop"))),
+        }
+        // Two readers would take each other's pages.
+        if !IN_USE.lock().insert(folder.clone()) {
+            return Err(in_use("another session records with it"));
+        }
         let instance = Instance {
             folder,
             is_own: false,
         };
-        match instance.read("current_tracer") {
-            Ok(tracer) if tracer != "nop" => Err(FtraceError::InUse {
-                instance: name.to_owned(),
-                tracer,
-            }),
-            _ => Ok(instance),
-        }
+        // What it has recorded before belongs to no session.
+        instance.write("tracing_on", "0")?;
+        instance.write("events/enable", "0")?;
+        instance.clear()?;
+        Ok(instance)
     }
 
     /// Removes the instances of processes that have ended without removing theirs. The kernel goes on
@@ -137,7 +157,7 @@ impl Tracefs {
 
     /// Reads the layout of an event's records.
     pub(super) fn format(&self, group: &str, event: &str) -> io::Result<String> {
-        fs::read_to_string(self.events_folder(group).join(event).join("format"))
+        read_text(&self.events_folder(group).join(event).join("format"))
     }
 
     /// Reads the texts that the kernel keeps, which events refer to by their addresses.
@@ -179,6 +199,18 @@ impl Instance {
         })
     }
 
+    /// Removes what the buffers contain.
+    fn clear(&self) -> Result<(), FtraceError> {
+        let path = self.folder.join("trace");
+        let mut options = OpenOptions::new();
+        let cleared = options.write(true).truncate(true).open(&path);
+        cleared.map(drop).map_err(|source| FtraceError::Write {
+            path,
+            text: String::new(),
+            source,
+        })
+    }
+
     /// Appends to a list.
     pub(super) fn append(&self, file: &str, text: &str) -> Result<(), FtraceError> {
         let path = self.folder.join(file);
@@ -195,7 +227,7 @@ impl Instance {
 
     /// Reads a setting, without the newline at its end.
     pub(super) fn read(&self, file: &str) -> io::Result<String> {
-        let text = fs::read_to_string(self.folder.join(file))?;
+        let text = read_text(&self.folder.join(file))?;
         Ok(text.trim_end().to_owned())
     }
 
@@ -236,13 +268,13 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        if !self.is_own {
-            return;
-        }
         // An instance that cannot be removed, because somebody reads it, should at least be idle.
         let _ = self.write("tracing_on", "0");
         let _ = self.write("events/enable", "0");
-        let _ = fs::remove_dir(&self.folder);
+        match self.is_own {
+            true => drop(fs::remove_dir(&self.folder)),
+            false => drop(IN_USE.lock().remove(&self.folder)),
+        }
     }
 }
 
@@ -276,9 +308,16 @@ impl Owner {
         })
     }
 
-    /// Returns true if the process has ended. Nothing is known of processes in other namespaces.
+    /// Returns true if the process has ended. Nothing is known of processes in other namespaces, and of
+    /// those whose files this process may not read.
     fn is_gone(&self) -> bool {
-        self.namespace == pid_namespace() && start_of(self.pid) != Some(self.start)
+        if self.namespace != pid_namespace() {
+            return false;
+        }
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        let exists = pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH));
+        let is_another = start_of(self.pid).is_some_and(|start| start != self.start);
+        !exists || is_another
     }
 }
 
@@ -306,6 +345,14 @@ fn start_of(pid: u32) -> Option<u64> {
     // The name of the process may contain blanks and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Reads a file. The first read must take it as a whole: some files of tracefs have nothing more to say
+/// in the second one.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::with_capacity(READ_BYTES);
+    File::open(path)?.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Returns the names in a folder, sorted.

@@ -173,7 +173,6 @@ impl DataSource for ProcessStats {
     }
 
     fn on_stop(&self, stopping: Stopping) {
-        on_demand::remove(self.key);
         if let Some(worker) = self.worker() {
             worker.stop(stopping);
         }
@@ -182,7 +181,6 @@ impl DataSource for ProcessStats {
 
 impl Drop for ProcessStats {
     fn drop(&mut self) {
-        // A session that was disconnected has not stopped the instance.
         on_demand::remove(self.key);
     }
 }
