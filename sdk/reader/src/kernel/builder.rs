@@ -440,19 +440,29 @@ impl TimelineBuilder {
         }
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
+        let mut pieces_len = 0;
         for outage in self.built.gaps.outages(last.begin_ns, end_ns) {
             let piece = Piece {
                 begin_ns: outage.begin_ns.max(last.begin_ns),
                 end_ns: outage.end_ns.min(end_ns),
                 gap: outage.first,
             };
-            let is_full = pieces.len() >= PIECES_MAX;
+            let pieces_max = match self.records < self.records_max {
+                true => PIECES_MAX,
+                false => 1,
+            };
+            if piece.end_ns <= piece.begin_ns {
+                continue;
+            }
             match pieces.last_mut() {
-                _ if piece.end_ns <= piece.begin_ns => {}
-                // The last piece takes in this one, and what is between them.
-                Some(last) if is_full => last.end_ns = piece.end_ns,
+                // The last piece takes in all that come, and what is between them.
+                Some(last) if pieces_len >= pieces_max => {
+                    last.end_ns = end_ns;
+                    break;
+                }
                 _ => pieces.push(piece),
             }
+            pieces_len += 1;
         }
         let first = pieces.first().copied();
         let uncertain = match certainty {

@@ -25,6 +25,8 @@ pub(super) struct Bundle {
     pub(super) cpu: u16,
     /// True if the kernel lost events of this core before those of the bundle.
     pub(super) has_lost: bool,
+    /// True if a page of the kernel could not be read as a whole: events behind these are missing.
+    pub(super) has_errors: bool,
     /// The time of the last event of this core in the bundle before; 0 if this is the first one.
     pub(super) previous_end_ns: Option<u64>,
     /// The events and their times, in order.
@@ -108,6 +110,7 @@ impl Bundle {
         let cpu = bundle.cpu()?.filter(|cpu| *cpu < CPUS_MAX);
         self.cpu = cpu.ok_or(BundleError::Malformed)? as u16;
         self.has_lost = bundle.lost_events()?.unwrap_or_default();
+        self.has_errors = bundle.error().next().is_some();
         self.previous_end_ns = None;
         let clock = BundleClock::of(&bundle, clocks)?;
         let decoded = self.decode_events(&bundle, clock, names);

@@ -195,9 +195,11 @@ impl KernelEvents {
             let cpu = cpu?;
             let number = u32::try_from(cpu.cpu()?.unwrap_or_default()).unwrap_or(u32::MAX);
             let overrun = cpu.overrun()?.unwrap_or_default();
+            let uncommitted = cpu.commit_overrun()?.unwrap_or_default();
             let dropped = cpu.dropped_events()?.unwrap_or_default();
             if number < u32::from(NO_CPU) {
-                self.losses.set(number, overrun.saturating_add(dropped));
+                let lost = overrun.saturating_add(uncommitted).saturating_add(dropped);
+                self.losses.set(number, lost);
             }
         }
         Ok(())
@@ -242,7 +244,7 @@ impl KernelEvents {
             let cpu = self.cpu(number);
             cpu.last_ns = cpu.last_ns.max(*time_ns);
         }
-        if decoded.is_err() {
+        if decoded.is_err() || bundle.has_errors {
             self.begin_gap(number);
         }
     }
