@@ -4,13 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protozero::DecodeError;
 use tracezero_kernel::protos::ftrace_stats::Phase;
-use tracezero_kernel::protos::{FtraceEventBundleDecoder, FtraceStatsDecoder, KernelPacketDecoder};
+use tracezero_kernel::protos::{
+    FtraceEventBundleDecoder, FtraceStatsDecoder, KernelPacket, KernelPacketDecoder,
+};
 
 use crate::table::printable;
 use crate::units::plural;
 
 /// The maximum number of events that are listed as not recorded.
 const LISTED_EVENTS_MAX: usize = 10;
+
+/// The maximum number of CPUs, and of texts, that are noted.
+const NOTED_MAX: usize = 4096;
 
 /// The kernel's events of a trace, and those that are missing.
 #[derive(Debug, Default)]
@@ -24,6 +29,21 @@ pub(crate) struct KernelAccount {
     unknown: BTreeSet<String>,
     /// What could not be recorded, each with the reason.
     failed: BTreeSet<String>,
+}
+
+/// Returns the name of a field of packets that has the kernel's half; empty for others. It is not in the
+/// schema of this command.
+pub(crate) const fn packet_name(field: u32) -> &'static str {
+    match field {
+        KernelPacket::FTRACE_EVENTS_FIELD_NUMBER => "ftrace_events",
+        KernelPacket::PROCESS_TREE_FIELD_NUMBER => "process_tree",
+        KernelPacket::SYS_STATS_FIELD_NUMBER => "sys_stats",
+        KernelPacket::PROCESS_STATS_FIELD_NUMBER => "process_stats",
+        KernelPacket::FTRACE_STATS_FIELD_NUMBER => "ftrace_stats",
+        KernelPacket::CPU_INFO_FIELD_NUMBER => "cpu_info",
+        KernelPacket::INTERRUPT_INFO_FIELD_NUMBER => "interrupt_info",
+        _ => "",
+    }
 }
 
 impl KernelAccount {
@@ -69,6 +89,9 @@ impl KernelAccount {
             ];
             let lost = lost.into_iter().flatten().fold(0, u64::saturating_add);
             let cpu = counts.cpu()?.unwrap_or_default();
+            if self.lost.len() >= NOTED_MAX && !self.lost.contains_key(&cpu) {
+                continue;
+            }
             let (begin, end) = self.lost.entry(cpu).or_insert((lost, lost));
             match is_begin {
                 true => *begin = lost.min(*begin),
@@ -76,10 +99,17 @@ impl KernelAccount {
             }
         }
         for event in stats.unknown_ftrace_events() {
-            self.unknown.insert(event?.to_owned());
+            insert(&mut self.unknown, event?);
         }
         for event in stats.failed_ftrace_events() {
-            self.failed.insert(event?.to_owned());
+            insert(&mut self.failed, event?);
+        }
+        for status in stats.ftrace_parse_errors() {
+            let status = status?;
+            insert(
+                &mut self.failed,
+                &format!("pages that cannot be read: {status:?}"),
+            );
         }
         Ok(())
     }
@@ -91,12 +121,24 @@ impl KernelAccount {
 
     /// Returns the number of events that the kernel has overwritten before they were read.
     pub(crate) fn lost(&self) -> u64 {
-        self.lost_by_cpu().map(|(_, lost)| lost).sum()
+        let lost = self.lost_by_cpu().map(|(_, lost)| lost);
+        lost.fold(0, u64::saturating_add)
     }
 
     fn lost_by_cpu(&self) -> impl Iterator<Item = (u64, u64)> {
         let lost = self.lost.iter();
         lost.map(|(cpu, (begin, end))| (*cpu, end.saturating_sub(*begin)))
+    }
+
+    /// Returns what the trace says about events that are missing, as the end of a sentence; empty if it
+    /// says nothing.
+    pub(crate) fn why_missing(&self) -> String {
+        let reasons = self.failed.iter().map(|reason| printable(reason));
+        let reasons: Vec<_> = reasons.take(LISTED_EVENTS_MAX).collect();
+        match reasons.is_empty() {
+            true => String::new(),
+            false => format!(". When it was recorded: {}", reasons.join("; ")),
+        }
     }
 
     /// Returns the lines of a report. There are none for a trace without the kernel's half.
@@ -136,5 +178,12 @@ impl KernelAccount {
             ));
         }
         lines
+    }
+}
+
+/// Notes a text, if there is room.
+fn insert(texts: &mut BTreeSet<String>, text: &str) {
+    if texts.len() < NOTED_MAX {
+        texts.insert(text.to_owned());
     }
 }

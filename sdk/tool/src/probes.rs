@@ -21,6 +21,12 @@ const PRODUCER_NAME: &str = "tracezero-kernel-";
 /// How long the daemon may take to accept this process and its data sources.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a daemon may take before this command says that it waits for one.
+const DAEMON_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long the kernel may take to stop recording.
+const IDLE_LIMIT: Duration = Duration::from_secs(5);
+
 /// How often the command looks whether the daemon knows its data sources.
 const TICK: Duration = Duration::from_millis(5);
 
@@ -47,18 +53,40 @@ pub(crate) struct Args {
     producer_socket: Option<String>,
 }
 
+/// The data sources of this process, as long as they are offered.
+#[derive(Debug)]
+pub(crate) struct Offer(Option<System>);
+
+impl Offer {
+    fn system(&self) -> &System {
+        let Self(system) = self;
+        system.as_ref().expect("it is there until the drop")
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        drop(self.0.take());
+        // The kernel would go on recording for nobody.
+        let _ = Ftrace::wait_until_idle(IDLE_LIMIT);
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let signals = Signals::note();
     if let Err(error) = Ftrace::check() {
         eprintln!("linux.ftrace records nothing: {}", error_chain(&error));
     }
-    let system = connect(args.producer_socket.as_deref())?;
+    let offer = connect(args.producer_socket.as_deref())?;
     eprintln!("offering {}", data_source_names().join(", "));
+    if !offer.system().wait_connected(DAEMON_LIMIT) {
+        eprintln!("no daemon listens yet: waiting for `tracezero daemon` or traced");
+    }
     while signals.count() == 0 {
         // A signal interrupts this. Waking up often would cost more than a quiet kernel's events.
         let _ = poll(&mut [], Some(&WAIT));
     }
-    drop(system);
+    drop(offer);
     Ok(Outcome::Fine)
 }
 
@@ -66,18 +94,18 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
 /// if there is none. They are offered until the result is dropped.
 ///
 /// Returns when the daemon knows them: a session that starts before would not wait for them.
-pub(crate) fn offer(socket: Option<&Path>, consumer: &mut Consumer) -> Result<System, ToolError> {
+pub(crate) fn offer(socket: Option<&Path>, consumer: &mut Consumer) -> Result<Offer, ToolError> {
     let socket = socket.map(Path::to_string_lossy);
-    let system = connect(socket.as_deref())?;
+    let offer = connect(socket.as_deref())?;
     let deadline = Instant::now() + CONNECT_LIMIT;
     while !are_offered(&consumer.daemon_state().map_err(ToolError::Consumer)?) {
         if Instant::now() > deadline {
-            let state = system.state();
+            let state = offer.system().state();
             return Err(failed(&format!("the daemon does not answer ({state:?})")));
         }
         thread::sleep(TICK);
     }
-    Ok(system)
+    Ok(offer)
 }
 
 /// Returns true if the daemon knows all data sources of this process.
@@ -98,13 +126,16 @@ pub(crate) fn producer_name() -> String {
 }
 
 /// Connects in the background.
-fn connect(socket: Option<&str>) -> Result<System, ToolError> {
+fn connect(socket: Option<&str>) -> Result<Offer, ToolError> {
     tracezero_probes::register();
     let mut system = System::builder().producer_name(producer_name());
     if let Some(socket) = socket {
         system = system.socket(socket);
     }
-    system.connect().map_err(|error| failed(&error.to_string()))
+    let system = system.connect();
+    system
+        .map(|system| Offer(Some(system)))
+        .map_err(|error| failed(&error.to_string()))
 }
 
 fn failed(message: &str) -> ToolError {

@@ -14,7 +14,7 @@ use crate::error::ToolError;
 use crate::probes;
 
 /// The data source that records the events of the macros, and of Perfetto's SDK.
-const TRACK_EVENT: &str = "track_event";
+pub(super) const TRACK_EVENT: &str = "track_event";
 
 /// The period at which the daemon writes buffered packets into the file, if the configuration has
 /// none. A recording that is killed lacks the packets of about one period.
@@ -30,6 +30,8 @@ pub(super) struct Config {
     pub(super) streams: bool,
     /// True if it has data sources that this command can offer.
     pub(super) wants_kernel: bool,
+    /// The names of its data sources.
+    pub(super) data_sources: Vec<String>,
 }
 
 /// Returns the configuration: from the file of `--config`, or from the other options.
@@ -58,9 +60,17 @@ pub(super) fn config(args: &Args) -> Result<Config, ToolError> {
     }
     Ok(Config {
         wants_kernel: kernel::is_wanted(&config),
+        data_sources: names(&config),
         encoded: config.encode_to_vec(),
         streams,
     })
+}
+
+fn names(config: &TraceConfig) -> Vec<String> {
+    let data_sources = config.data_sources.iter();
+    data_sources
+        .filter_map(|data_source| data_source.config.as_ref()?.name.clone())
+        .collect()
 }
 
 fn of_options(args: &Args) -> TraceConfig {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tracezero_consumer::{Consumer, ConsumerError, DaemonSession};
 use tracezero_core::protos::TraceStatsDecoder;
 
-use self::config::Config;
+use self::config::{Config, TRACK_EVENT};
 use self::daemon::PrivateDaemon;
 use self::kernel::KernelEvents;
 use self::live::{LiveLine, Scope};
@@ -32,6 +32,7 @@ use crate::output::LateFile;
 use crate::probes;
 use crate::signals::Signals;
 use crate::stop::no_such_key;
+use crate::table::printable;
 use crate::units::{plural, processes};
 
 /// How often the command looks whether the program or the session has ended.
@@ -43,8 +44,8 @@ const LOOK_PERIOD: Duration = Duration::from_millis(100);
 /// The time without a producer after which the command prints what may be missing.
 const NO_PRODUCER_AFTER: Duration = Duration::from_secs(2);
 
-/// How long the kernel's buffers may take to be set up.
-const START_LIMIT: Duration = Duration::from_secs(5);
+/// How long data sources may take to start. The kernel takes seconds for buffers of gigabytes.
+const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// The limit of the size of a buffer, in KiB.
 const BUFFER_MAX_KIB: u32 = 4 << 20;
@@ -59,6 +60,9 @@ const NOTHING_RECORDED: u8 = 3;
 /// a shell.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
+
+/// The maximum number of names of data sources that are noted.
+const DATA_SOURCES_MAX: usize = 1000;
 
 /// The maximum number of categories that a message lists.
 const CATEGORIES_MAX: usize = 20;
@@ -112,8 +116,10 @@ pub(crate) struct Args {
     /// The categories of events to record, separated by commas, such as http,db.*; all by default
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_category)]
     categories: Vec<String>,
-    /// Record the kernel as well: groups of events (sched, irq, syscalls, block, power) or events such as
-    /// net/net_dev_xmit, separated by commas. Needs root, or the capability CAP_DAC_OVERRIDE
+    /// Record the kernel as well, of the whole machine: groups of events (sched, irq, syscalls, block,
+    /// power), events such as net/net_dev_xmit, or system calls such as sys_fsync, separated by commas.
+    /// Needs root, or the capability CAP_DAC_OVERRIDE. With --config or --detach, run `tracezero probes`
+    /// and name linux.ftrace in the configuration instead
     #[arg(long, value_name = "EVENTS", value_delimiter = ',', value_parser = kernel::parse_events, conflicts_with = "detach")]
     kernel: Vec<KernelEvents>,
     /// The size of the kernel's buffer for each CPU, such as 16mb; 2mb by default, or 8mb if the machine
@@ -170,6 +176,8 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
     }
     recording.begin()?;
     if let Some(key) = &args.detach {
+        // Whoever runs a command next wants it to be recorded.
+        recording.wait_until_started()?;
         recording.session.detach(key).map_err(ToolError::Consumer)?;
         print_lines(&[format!(
             "recording into {}; `tracezero stop {key}` ends it",
@@ -177,12 +185,16 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         )]);
         return Ok(Outcome::Fine);
     }
+    let mut producers = Producers::default();
+    producers.look(&mut recording.session);
     wait_for_signal(
         recording.live_line(Scope::Machine),
         &mut recording.session,
         signals,
     )?;
+    producers.look(&mut recording.session);
     let contents = recording.finish()?;
+    producers.print_missing(&config);
     print_lines(&contents.lines(&args.output, &BTreeMap::new()));
     if contents.has_anything() {
         return Ok(Outcome::Fine);
@@ -277,6 +289,7 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
         }
     };
     print_lines(&contents.lines(&args.output, &watch.producers.seen));
+    watch.producers.print_missing(&config);
     watch.print_silent(&contents);
     if watch.state == State::Runs {
         print_lines(&["no longer recorded; waiting for the program to end".to_owned()]);
@@ -493,11 +506,11 @@ impl<'a> Recording<'a> {
         })
     }
 
-    /// Waits until the kernel is recorded, so that nothing of the program is missing.
+    /// Waits until all data sources record, so that nothing of what comes next is missing.
     fn wait_until_started(&mut self) -> Result<(), ToolError> {
         let started = self.session.wait_until_started(START_LIMIT);
         if !started.map_err(ToolError::Consumer)? {
-            print_lines(&["the recording of the kernel has not started yet".to_owned()]);
+            print_lines(&["not all of the recording has started yet".to_owned()]);
         }
         Ok(())
     }
@@ -555,6 +568,8 @@ struct Producers {
     seen: BTreeMap<u32, String>,
     /// The names of their categories, as far as they are known.
     categories: BTreeSet<String>,
+    /// The names of the data sources that they offer.
+    data_sources: BTreeSet<String>,
     /// The number of other producers that the daemon has seen. Some were connected between two looks.
     connected: u64,
 }
@@ -578,9 +593,29 @@ impl Producers {
         let connected = TraceStatsDecoder::new(&stats).producers_seen();
         let connected = connected.ok().flatten().unwrap_or_default();
         self.connected = connected.saturating_sub(own);
+        for data_source in &state.data_sources {
+            if self.data_sources.len() < DATA_SOURCES_MAX {
+                self.data_sources.insert(data_source.name.clone());
+            }
+        }
         let categories = state.data_sources.into_iter().flat_map(|it| it.categories);
         let room = CATEGORIES_MAX.saturating_sub(self.categories.len());
         self.categories.extend(categories.take(room));
+    }
+
+    /// Prints which data sources of a configuration nobody has offered.
+    fn print_missing(&self, config: &Config) {
+        for name in &config.data_sources {
+            // Programs that have no events offer this one only once they reach a trace point.
+            if name != TRACK_EVENT && !self.data_sources.contains(name) {
+                let remedy = match tracezero_probes::data_source_names().contains(&name.as_str()) {
+                    true => ": `tracezero probes` records it",
+                    false => "",
+                };
+                let name = printable(name);
+                print_lines(&[format!("  no process has offered {name}{remedy}")]);
+            }
+        }
     }
 
     /// Returns the number of producers that were ever connected.

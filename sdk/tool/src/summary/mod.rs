@@ -234,7 +234,10 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         Some(kernel) if kernel.timelines.counts().switches == 0 => {
             return Err(ToolError::Read {
                 path: args.file.clone(),
-                message: format!("the trace has no scheduling events; {HOW_TO_RECORD}"),
+                message: format!(
+                    "the trace has no scheduling events; {HOW_TO_RECORD}{}",
+                    summary.kernel.why_missing()
+                ),
             });
         }
         Some(kernel) => Some(kernel.tables(reader.tracks(), reader.names())),

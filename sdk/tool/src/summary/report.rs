@@ -7,6 +7,7 @@ use tracezero_reader::{NameId, NameTable, Slices, TrackId, TrackTable};
 use super::spans::{ByName, Durations};
 use super::states::StateTables;
 use super::{CounterValues, OTHER_FIELDS, Sort, Summary, TrackCounts};
+use crate::kernel_account;
 use crate::schema::Schema;
 use crate::tracks::{SpanPlace, TrackPath, TrackPaths};
 
@@ -128,8 +129,11 @@ impl<'r> Report<'r> {
         if field == OTHER_FIELDS {
             return "(others)";
         }
-        let field = self.schema.field(self.schema.packet(), field);
-        field.map_or("", |field| field.name.trim_matches(['[', ']']))
+        let known = self.schema.field(self.schema.packet(), field);
+        known.map_or_else(
+            || kernel_account::packet_name(field),
+            |field| field.name.trim_matches(['[', ']']),
+        )
     }
 
     fn named<T: Default>(&self, rows: &'r ByName<T>) -> Vec<(&'r str, &'r str, &'r T)> {

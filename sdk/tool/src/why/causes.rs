@@ -11,6 +11,9 @@ use tracezero_reader::{NameId, NameTable, TrackId};
 use super::instances::Instance;
 use crate::thread_states::{SpanLog, Threads};
 
+/// The system call by which a thread gives its core away.
+const YIELD: &str = "sched_yield";
+
 /// All that is known of a trace.
 #[derive(Debug)]
 pub(super) struct Tables<'t> {
@@ -40,8 +43,12 @@ pub(super) struct Breakdown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Cause {
     Core,
+    /// The thread could have gone on, and gave its core to others, as locks do before they sleep.
+    Yielded,
     /// A word in memory.
     Lock {
+        /// Processes may have locks at the same address.
+        pid: Option<i32>,
         address: u64,
         /// True if the value that the waiters expect is that of a mutex.
         is_mutex: bool,
@@ -106,7 +113,7 @@ impl Breakdown {
             if let ThreadState::Unknown { gap: Some(gap) } = interval.state {
                 self.gaps.insert(gap);
             }
-            let Some(cause) = Cause::of(&interval, tables.timelines) else {
+            let Some(cause) = Cause::of(thread, &interval, tables.timelines) else {
                 continue;
             };
             let total = self.causes.entry(cause).or_default();
@@ -198,15 +205,21 @@ impl Tables<'_> {
 }
 
 impl Cause {
-    fn of(interval: &ThreadInterval, timelines: &KernelTimelines) -> Option<Self> {
+    fn of(
+        thread: ThreadId,
+        interval: &ThreadInterval,
+        timelines: &KernelTimelines,
+    ) -> Option<Self> {
         /// The value that mutexes of `std` and of glibc have if threads wait for them.
         const CONTENDED: u32 = 2;
         let wait = || interval.syscall.and_then(|call| call.futex_wait());
         let place = || Place::of(interval.syscall, timelines.counts().calls > 0);
         match (Activity::of(interval), wait()) {
             (Activity::Running | Activity::Unknown, _) => None,
+            (Activity::Runnable, _) if place() == Place::Call(YIELD) => Some(Self::Yielded),
             (Activity::Runnable, _) => Some(Self::Core),
             (Activity::Lock, Some(wait)) => Some(Self::Lock {
+                pid: timelines.thread(thread).and_then(|thread| thread.pid),
                 address: wait.address,
                 is_mutex: wait.expected.is_none_or(|expected| expected == CONTENDED),
             }),
@@ -219,6 +232,7 @@ impl Cause {
     pub(super) const fn key(self) -> &'static str {
         match self {
             Self::Core => "core",
+            Self::Yielded => "yielded",
             Self::Lock { .. } => "lock",
             Self::Blocked(_) => "blocked",
             Self::Sleeping(_) => "sleeping",
@@ -243,15 +257,18 @@ impl std::fmt::Display for Cause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Core => write!(f, "waiting for a core"),
+            Self::Yielded => write!(
+                f,
+                "waiting for a core that it gave away by sched_yield, as locks do before they sleep"
+            ),
             Self::Lock {
                 address,
                 is_mutex: true,
+                ..
             } => write!(f, "waiting for a lock (futex {address:#x})"),
             Self::Lock { address, .. } => {
                 write!(f, "waiting for a lock or a thread (futex {address:#x})")
             }
-            Self::Blocked(Place::NoCall) => write!(f, "blocked on I/O for a page of memory"),
-            Self::Sleeping(Place::NoCall) => write!(f, "sleeping outside of a system call"),
             Self::Blocked(place) => write!(f, "blocked on I/O{place}"),
             Self::Sleeping(place) => write!(f, "sleeping{place}"),
             Self::Stopped => write!(f, "stopped"),

@@ -17,9 +17,11 @@ use self::instances::{Instance, Instances};
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
+use crate::kernel_account::KernelAccount;
 use crate::output::stdout;
 use crate::packets::DamageLog;
 use crate::thread_states::{HOW_TO_RECORD, SpanLog, Threads, missing_switches};
+use crate::units::seconds;
 
 /// Tells what a span waited for
 ///
@@ -75,6 +77,7 @@ struct Answer<'t> {
 struct Halves {
     log: SpanLog,
     events: KernelEvents,
+    account: KernelAccount,
     first_ns: Option<u64>,
     last_ns: u64,
 }
@@ -95,7 +98,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let mut instances = found.map_err(failed)?;
     if timelines.counts().switches == 0 {
         return Err(failed(format!(
-            "the trace has no scheduling events, so it does not tell what threads waited for; {HOW_TO_RECORD}"
+            "the trace has no scheduling events, so it does not tell what threads waited for; {HOW_TO_RECORD}{}",
+            halves.account.why_missing()
         )));
     }
     if let Some(seconds) = args.at {
@@ -131,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         tables: &tables,
         instances: &instances,
         first_ns,
-        notes: notes(&all, &tables),
+        notes: notes(&all, &tables, &instances, first_ns),
         all,
         longest,
         top: match args.top {
@@ -170,7 +174,11 @@ impl Halves {
                         });
                     }
                 }
-                Some(Record::Packet(_)) => halves.events.add(reader),
+                Some(Record::Packet(packet)) => {
+                    // The command `check` reports malformed packets.
+                    let _ = halves.account.add(packet.packet.bytes());
+                    halves.events.add(reader);
+                }
                 Some(Record::Damage(damage)) => damages.report(&damage),
                 Some(_) => {}
             }
@@ -187,8 +195,23 @@ impl Halves {
 }
 
 /// Returns what a reader of the answer should know about the trace.
-fn notes(all: &Breakdown, tables: &Tables<'_>) -> Vec<String> {
+fn notes(
+    all: &Breakdown,
+    tables: &Tables<'_>,
+    instances: &[Instance<'_>],
+    first_ns: u64,
+) -> Vec<String> {
     let mut notes = Vec::new();
+    let recorded = tables.timelines.range();
+    let since = |time_ns: u64| seconds(time_ns.saturating_sub(first_ns));
+    if instances.iter().any(|it| it.span.begin_ns < recorded.start) {
+        let start = since(recorded.start);
+        notes.push(format!("the trace has the kernel only from {start} s on"));
+    }
+    if instances.iter().any(|it| it.span.end_ns > recorded.end) {
+        let end = since(recorded.end);
+        notes.push(format!("the trace has the kernel only up to {end} s"));
+    }
     let counts = tables.timelines.counts();
     if counts.calls == 0 {
         notes.push(format!(

@@ -25,7 +25,7 @@ pub(super) fn similar_names(
     let named = ranked.iter().take(NAMED_MAX);
     let named: Vec<String> = named.map(|(_, known)| format!("{known:?}")).collect();
     match named.is_empty() {
-        true => "; list all with: tracezero summary --top 0".to_owned(),
+        true => "; list all with: tracezero summary --top 0 FILE".to_owned(),
         false => format!("; similar ones: {}", named.join(", ")),
     }
 }
@@ -71,7 +71,7 @@ mod tests {
         );
         assert_eq!(
             similar("raed"),
-            "; list all with: tracezero summary --top 0"
+            "; list all with: tracezero summary --top 0 FILE"
         );
         assert_eq!(similar("CHECK"), "; similar ones: \"check\", \"checkout\"");
     }

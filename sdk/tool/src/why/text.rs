@@ -143,7 +143,7 @@ fn print_cause(
         count => format!("{count} times"),
     };
     writeln!(out, "  {cause}: {time} ({share}), {times}")?;
-    if cause == Cause::Core {
+    if matches!(cause, Cause::Core | Cause::Yielded) {
         return print_meanwhile(answer, total, out);
     }
     let wakers = total.wakers();
