@@ -9,7 +9,7 @@
 //! | argument | the span | waits for |
 //! |---|---|---|
 //! | `lock` | `take lock` | a mutex that another thread holds while it is in `hold lock` |
-//! | `parking-lot` | `take lock` | the same with a mutex of `parking_lot` |
+//! | `parking-lot` | `take lock` | the same with a mutex of `parking_lot`, which first gives its core away some times |
 //! | `disk` | `write index` | the disk, in `fsync` |
 //! | `cores` | `compute` | a core: there are twice as many threads as cores |
 
