@@ -7,6 +7,7 @@ use perfetto_protos::ftrace_event::FtraceEvent;
 use perfetto_protos::ftrace_event::ftrace_event::Event;
 use perfetto_protos::thread_descriptor::ThreadDescriptor;
 use perfetto_protos::trace_packet::trace_packet::Data;
+use serde_json::Value;
 use support::with_tracefs;
 
 use crate::program::{SPANS, THREADS, command};
@@ -21,7 +22,11 @@ const UNMOUNT: &str = "umount /sys/kernel/tracing /sys/kernel/debug 2>/dev/null"
 
 /// Records the program and the kernel. `None` if this user may not.
 fn recorded(script: &str, options: &[&str]) -> Option<Recorded> {
-    let recording = Recording::start_after(script, options, &command("spans"))?;
+    recorded_in_role("spans", script, options)
+}
+
+fn recorded_in_role(role: &str, script: &str, options: &[&str]) -> Option<Recorded> {
+    let recording = Recording::start_after(script, options, &command(role))?;
     let recorded = recording.finish();
     assert_eq!(recorded.status.code(), Some(0), "{}", recorded.said);
     Some(recorded)
@@ -108,5 +113,68 @@ fn events_that_do_not_exist_are_named() {
         recorded.assert_says(
             "the kernel: not recorded: sched/no_such_event: this kernel has no such event",
         );
+    });
+}
+
+/// Records a program that waits for a known reason. Returns what `tracezero why` says of all its waits.
+/// `None` if this user may not.
+fn why(role: &str) -> Option<Value> {
+    let recorded = recorded_in_role(role, MOUNT, &["--kernel", "sched,syscalls"])?;
+    let answer: Value = serde_json::from_str(&recorded.asked(&["why", "--json", "wait"])).unwrap();
+    let all = &answer["all"];
+    let states = all["states_ns"].as_object().unwrap();
+    let sum: u64 = states.values().map(|time| time.as_u64().unwrap()).sum();
+    assert_eq!(Some(sum), all["total_ns"].as_u64(), "{answer}");
+    Some(all.clone())
+}
+
+/// Returns the causes of a kind.
+fn causes<'a>(answer: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    let causes = answer["causes"].as_array().unwrap().iter();
+    causes.filter(move |cause| cause["kind"] == kind)
+}
+
+#[test]
+fn lock_is_blamed_on_the_span_that_held_it() {
+    with_tracefs(|| {
+        let Some(answer) = why("waits for a lock") else {
+            return;
+        };
+        let mut wakers =
+            causes(&answer, "lock").flat_map(|cause| cause["woken_by"].as_array().unwrap());
+        let is_holder = |waker: &Value| {
+            let thread = waker["thread"].as_str().unwrap();
+            thread.starts_with("holder ") && waker["span"] == "hold"
+        };
+        assert!(wakers.any(is_holder), "{answer}");
+    });
+}
+
+#[test]
+fn disk_is_blamed_by_the_system_call() {
+    with_tracefs(|| {
+        let Some(answer) = why("waits for the disk") else {
+            return;
+        };
+        let mut causes = causes(&answer, "blocked");
+        assert!(causes.any(|cause| cause["call"] == "fsync"), "{answer}");
+    });
+}
+
+#[test]
+fn missing_core_is_blamed_on_those_that_had_it() {
+    with_tracefs(|| {
+        let Some(answer) = why("waits for a core") else {
+            return;
+        };
+        let waited = answer["states_ns"]["runnable"].as_u64().unwrap();
+        assert!(
+            waited > answer["total_ns"].as_u64().unwrap() / 3,
+            "{answer}"
+        );
+        let meanwhile =
+            causes(&answer, "core").flat_map(|cause| cause["meanwhile"].as_array().unwrap());
+        let mut threads = meanwhile.filter(|core| core["core"] == "thread");
+        assert!(threads.next().is_some(), "{answer}");
     });
 }

@@ -2,8 +2,10 @@
 
 #![allow(unsafe_code)] // Forks.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{self, Command};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -29,6 +31,9 @@ pub const MANY_PACKETS: u64 = 300_000;
 pub const PROGRAMS: &str = "TRACEZERO_RECORD_PROGRAMS";
 pub const SECONDS: &str = "TRACEZERO_RECORD_SECONDS";
 pub const COUNTS_FOLDER: &str = "TRACEZERO_TEST_COUNTS";
+
+/// How often the roles that wait do so.
+pub const WAITS: usize = 10;
 
 /// The exit status of the role `fails`.
 pub const FAILS_WITH: i32 = 7;
@@ -82,6 +87,9 @@ fn runs() {
             }
         }
         "silent" => thread::sleep(Duration::from_secs(3)),
+        "waits for a lock" => waits_for_lock(),
+        "waits for the disk" => waits_for_disk(),
+        "waits for a core" => waits_for_core(),
         role => panic!("no role {role:?}"),
     }
 }
@@ -139,6 +147,64 @@ fn full_speed() {
     let folder = env::var_os(COUNTS_FOLDER).unwrap();
     let file = Path::new(&folder).join(format!("count-{}", process::id()));
     fs::write(file, count.to_string()).unwrap();
+}
+
+/// Waits for a mutex that another thread holds while it is inside of "hold".
+fn waits_for_lock() {
+    let mutex = Mutex::new(());
+    let (is_held, held) = mpsc::channel();
+    thread::scope(|scope| {
+        let holder = || {
+            for _ in 0..WAITS {
+                let _hold = span!("test", "hold");
+                let guard = mutex.lock().unwrap();
+                is_held.send(()).unwrap();
+                spin(Duration::from_millis(10));
+                drop(guard);
+            }
+        };
+        let thread = thread::Builder::new().name("holder".to_owned());
+        thread.spawn_scoped(scope, holder).unwrap();
+        for _ in 0..WAITS {
+            held.recv().unwrap();
+            let _wait = span!("test", "wait");
+            drop(mutex.lock().unwrap());
+        }
+    });
+}
+
+/// Waits until a file is on the disk.
+fn waits_for_disk() {
+    // Not below the folder for temporary files, which may be in memory.
+    let path = env::current_exe()
+        .unwrap()
+        .with_extension(format!("{}", process::id()));
+    for _ in 0..WAITS {
+        let _wait = span!("test", "wait");
+        let mut file = fs::File::create(&path).unwrap();
+        file.write_all(&[1; 1 << 16]).unwrap();
+        file.sync_all().unwrap();
+    }
+    fs::remove_file(path).unwrap();
+}
+
+/// Computes on more threads than there are cores.
+fn waits_for_core() {
+    thread::scope(|scope| {
+        for _ in 0..3 * thread::available_parallelism().unwrap().get() {
+            scope.spawn(|| {
+                let _wait = span!("test", "wait");
+                spin(Duration::from_millis(100));
+            });
+        }
+    });
+}
+
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
 }
 
 fn number_of(variable: &str) -> usize {

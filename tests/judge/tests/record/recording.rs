@@ -172,6 +172,21 @@ impl Recorded {
         }
     }
 
+    /// Returns what the command `tracezero` prints about the trace.
+    pub fn asked(&self, question: &[&str]) -> String {
+        let asked = Command::new(tool())
+            .args(question)
+            .arg(trace(&self.folder))
+            .output();
+        let asked = asked.unwrap();
+        assert!(
+            asked.status.success(),
+            "{}",
+            String::from_utf8_lossy(&asked.stderr)
+        );
+        String::from_utf8(asked.stdout).unwrap()
+    }
+
     pub fn has_file(&self) -> bool {
         trace(&self.folder).exists()
     }
