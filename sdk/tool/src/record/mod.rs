@@ -44,8 +44,11 @@ const LOOK_PERIOD: Duration = Duration::from_millis(100);
 /// The time without a producer after which the command prints what may be missing.
 const NO_PRODUCER_AFTER: Duration = Duration::from_secs(2);
 
-/// How long data sources may take to start. The kernel takes seconds for buffers of gigabytes.
-const START_LIMIT: Duration = Duration::from_secs(60);
+/// How long the kernel may take to start. It takes seconds for buffers of gigabytes.
+const KERNEL_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long other data sources may take. Those of a session that waits for a trigger do not start.
+const START_LIMIT: Duration = Duration::from_secs(5);
 
 /// The limit of the size of a buffer, in KiB.
 const BUFFER_MAX_KIB: u32 = 4 << 20;
@@ -118,8 +121,8 @@ pub(crate) struct Args {
     categories: Vec<String>,
     /// Record the kernel as well, of the whole machine: groups of events (sched, irq, syscalls, block,
     /// power), events such as net/net_dev_xmit, or system calls such as sys_fsync, separated by commas.
-    /// Needs root, or the capability CAP_DAC_OVERRIDE. With --config or --detach, run `tracezero probes`
-    /// and name linux.ftrace in the configuration instead
+    /// Needs root, or the capability CAP_DAC_OVERRIDE. With --config, name linux.ftrace in the
+    /// configuration instead; with --detach, also run `tracezero probes`
     #[arg(long, value_name = "EVENTS", value_delimiter = ',', value_parser = kernel::parse_events, conflicts_with = "detach")]
     kernel: Vec<KernelEvents>,
     /// The size of the kernel's buffer for each CPU, such as 16mb; 2mb by default, or 8mb if the machine
@@ -172,12 +175,12 @@ fn record_machine(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
     };
     let mut recording = Recording::start(args, &config, consumer)?;
     if kernel.is_some() {
-        recording.wait_until_started()?;
+        recording.wait_until_started(KERNEL_LIMIT)?;
     }
     recording.begin()?;
     if let Some(key) = &args.detach {
         // Whoever runs a command next wants it to be recorded.
-        recording.wait_until_started()?;
+        recording.wait_until_started(START_LIMIT)?;
         recording.session.detach(key).map_err(ToolError::Consumer)?;
         print_lines(&[format!(
             "recording into {}; `tracezero stop {key}` ends it",
@@ -259,7 +262,7 @@ fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> 
     };
     let mut recording = Recording::start(args, &config, consumer)?;
     if kernel.is_some() {
-        recording.wait_until_started()?;
+        recording.wait_until_started(KERNEL_LIMIT)?;
     }
     let mut program = match Program::start(&args.program, &daemon) {
         Ok(program) => program,
@@ -507,8 +510,8 @@ impl<'a> Recording<'a> {
     }
 
     /// Waits until all data sources record, so that nothing of what comes next is missing.
-    fn wait_until_started(&mut self) -> Result<(), ToolError> {
-        let started = self.session.wait_until_started(START_LIMIT);
+    fn wait_until_started(&mut self, limit: Duration) -> Result<(), ToolError> {
+        let started = self.session.wait_until_started(limit);
         if !started.map_err(ToolError::Consumer)? {
             print_lines(&["not all of the recording has started yet".to_owned()]);
         }
