@@ -19,7 +19,6 @@ for source in examples/*.rs examples/*/main.rs; do
     arguments=()
     case $name in
         system_producer) arguments=(1) ;; # seconds; there is no daemon
-        waits) arguments=(lock) ;;
     esac
     (cd "$folder" && "$binaries/$name" "${arguments[@]}") | tee "$folder/$name.out"
 done

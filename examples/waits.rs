@@ -8,7 +8,7 @@
 //!
 //! | argument | the span | waits for |
 //! |---|---|---|
-//! | `lock` | `take lock` | a mutex that another thread holds while it is in `hold lock` |
+//! | `lock`, or none | `take lock` | a mutex that another thread holds while it is in `hold lock` |
 //! | `parking-lot` | `take lock` | the same with a mutex of `parking_lot`, which first gives its core away some times |
 //! | `disk` | `write index` | the disk, in `fsync` |
 //! | `cores` | `compute` | a core: there are twice as many threads as cores |
@@ -29,7 +29,7 @@ const ROUNDS: u32 = 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     match env::args().nth(1).as_deref() {
-        Some("lock") => {
+        None | Some("lock") => {
             let mutex = std::sync::Mutex::new(());
             contend(|hold| hold(&mut mutex.lock().expect("no thread panics")))
         }
