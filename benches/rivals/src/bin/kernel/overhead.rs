@@ -1,4 +1,4 @@
-//! What a load takes that is recorded, compared with the same load that is not.
+//! The processor time of a load while somebody records it, compared with the same load unrecorded.
 
 use std::path::Path;
 use std::thread;
@@ -20,7 +20,7 @@ const HEAD: &str = "\
 | switches per s, wanted | recorded by | switches per s | load, time per switch | load, processor time per switch | recorder and daemon |
 |---|---|---|---|---|---|";
 
-/// Who records.
+/// The recorder of the load.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Nobody,

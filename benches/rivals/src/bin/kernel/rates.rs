@@ -1,4 +1,4 @@
-//! What a recorder takes, by the rate of switches.
+//! The processor time and losses of a recorder, by the rate of switches.
 
 use std::path::Path;
 

@@ -17,14 +17,14 @@ pub const BUFFER_KIB: u32 = 8192;
 /// The time in which a recorder connects, or a session starts. The command `perfetto` does not say when.
 const SETTLES: Duration = Duration::from_millis(1000);
 
-/// What a session records.
+/// The events of the kernel in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Events {
     /// Switches and wakings, in columns.
     Compact,
-    /// The same as events of their own, and all system calls.
+    /// Switches and wake-ups as single events, and all system calls.
     Verbose,
-    /// What `tracezero record --kernel sched` records.
+    /// The group `sched`, as `tracezero record --kernel sched` has it.
     SchedGroup,
 }
 
@@ -83,7 +83,7 @@ pub struct Outcome {
     pub load: Taken,
     /// The processor time of the recorder, until the load was done.
     pub recorder: Duration,
-    /// The same with the start and the end of the session.
+    /// Also contains the start and the end of the session.
     pub recorder_in_all: Duration,
     /// The processor time of the daemon until the load was done.
     pub daemon: Duration,
@@ -109,7 +109,7 @@ pub fn record(
     let daemon_before = processor_time(daemon.id())?;
     let mut load = Running::start(&mut switches::command(per_second, count)?, "the load")?;
     let taken = switches::let_run(&mut load)?;
-    // What is recorded is read within 100 ms.
+    // The recorder reads events within 100 ms.
     thread::sleep(Duration::from_millis(200));
     let recorder_after = processor_time(recorder.id())?;
     let daemon_after = processor_time(daemon.id())?;
