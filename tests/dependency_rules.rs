@@ -71,7 +71,7 @@ const UNSAFE_FENCE: [(&str, &str); 17] = [
 ];
 
 /// The packages of the SDK, each with the packages of this repository that it depends on.
-const PACKAGES: [(&str, &[&str]); 17] = [
+const PACKAGES: [(&str, &[&str]); 18] = [
     ("sdk/schema", &[]),
     ("sdk/events-core", &[]),
     ("sdk/events", &["tracezero-events-core"]),
@@ -121,6 +121,10 @@ const PACKAGES: [(&str, &[&str]); 17] = [
     (
         "sdk/probes",
         &["protozero", "tracezero", "tracezero-kernel"],
+    ),
+    (
+        "sdk/lake",
+        &["protozero", "tracezero-core", "tracezero-reader"],
     ),
     (
         "sdk/reader",
@@ -195,6 +199,7 @@ fn no_module_names_one_that_leads_back_to_it() {
         "sdk/host",
         "sdk/ipc",
         "sdk/kernel",
+        "sdk/lake",
         "sdk/probes",
         "sdk/producer",
         "sdk/protovm",

@@ -27,6 +27,7 @@ struct RawEvent<'a> {
     legacy: Option<&'a [u8]>,
     has_packed_categories: bool,
     has_extra_counters: bool,
+    is_plain: bool,
 }
 
 /// The content of an event, without its place and time.
@@ -35,6 +36,8 @@ pub(super) struct DecodedEvent {
     pub(super) track: TrackId,
     pub(super) name: NameId,
     pub(super) category: NameId,
+    /// True if there is nothing else in the event, and all of it is encoded as it should be.
+    pub(super) is_plain: bool,
 }
 
 /// The parts of the reader's state that decoding an event uses and changes.
@@ -69,15 +72,29 @@ impl<'a> RawEvent<'a> {
         const TRACK_UUID: u8 = (E::TRACK_UUID_FIELD_NUMBER << 3 | VARINT) as u8;
         const ARG: u8 = (E::DEBUG_ANNOTATIONS_FIELD_NUMBER << 3 | BYTES) as u8;
 
-        let mut raw = Self::default();
+        let mut raw = Self {
+            is_plain: true,
+            ..Self::default()
+        };
         let mut cursor = Cursor::new(event);
         while let Some(tag) = cursor.byte() {
             match tag {
                 TYPE => raw.event_type = cursor.varint()?,
-                NAME_IID => raw.name_iid = cursor.varint()?,
-                CATEGORY_IID => raw.note_category(cursor.varint()?),
+                NAME_IID => {
+                    raw.name_iid = cursor.varint()?;
+                    raw.is_plain &= raw.name_iid != 0;
+                }
+                CATEGORY_IID => {
+                    let iid = cursor.varint()?;
+                    // Further categories are not in the head.
+                    raw.is_plain &= raw.category_iid == 0 && iid != 0;
+                    raw.note_category(iid);
+                }
                 TRACK_UUID => raw.track_uuid = Some(cursor.varint()?),
-                ARG => drop(cursor.bytes()?),
+                ARG => {
+                    cursor.bytes()?;
+                    raw.is_plain = false;
+                }
                 _ => return None,
             }
         }
@@ -174,6 +191,7 @@ impl EventTables<'_> {
             track,
             name,
             category,
+            is_plain: raw.is_plain,
         })
     }
 

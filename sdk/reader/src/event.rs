@@ -90,6 +90,7 @@ impl EventKind {
 pub struct Event<'a> {
     /// The parts that have a fixed size.
     pub head: EventHead,
+    pub(super) is_plain: bool,
     pub(super) extra_counters: &'a [(TrackId, CounterValue)],
     /// The encoded `TrackEvent`.
     pub(super) bytes: &'a [u8],
@@ -124,6 +125,15 @@ impl<'a> Event<'a> {
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// Returns true if the event has nothing but its [head](Self::head): no arguments, no flows, no further
+    /// categories. This is much faster to ask than to look for each of these. Returns false for some events that have
+    /// nothing else, too.
+    #[must_use]
+    #[inline]
+    pub const fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     /// Returns the name of the event. Empty if it has none.

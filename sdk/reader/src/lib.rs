@@ -72,6 +72,7 @@ mod event; // an event
 mod skip_reason; // reasons why packets cannot be decoded
 mod record; // the items that a reader yields
 mod trace_state; // the state that packets so far have built up, and how the next is decoded with it
+mod losses; // adds up losses
 mod trace_reader; // the reader that joins all of the above
 // Events to slices.
 mod in_order; // sorts values that come in nearly the order of their times
@@ -89,7 +90,7 @@ mod check;
 pub mod kernel; // what threads did, and what they waited for
 
 pub use args::{ARGS_MAX_DEPTH, Arg, ArgValue, Args};
-pub use check::{CheckSummary, FINDINGS_PER_RULE, Finding, Level, Rule, check};
+pub use check::{CheckSummary, Checker, FINDINGS_PER_RULE, Finding, Level, Rule, check};
 pub use clocks::BOOTTIME_CLOCK_ID;
 pub use damage::{Damage, DamageKind};
 pub use error::{FileKind, ReadError};
@@ -98,6 +99,7 @@ pub use event::{Correlation, Event, EventHead, EventKind, LogLine};
 pub use first_polls::FreshSpans;
 pub use full_states::FullStates;
 pub use location::Location;
+pub use losses::{BufferLosses, Losses, SequenceLosses};
 pub use names::{NameId, NameTable};
 pub use outline::Outline;
 pub use packet::{Packet, PacketHead, Payload};

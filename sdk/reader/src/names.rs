@@ -35,7 +35,9 @@ impl NameId {
         self.0 as usize
     }
 
-    pub(super) const fn from_index(index: u32) -> Self {
+    /// Returns the id with this [index](Self::index).
+    #[must_use]
+    pub const fn from_index(index: u32) -> Self {
         Self(index)
     }
 

@@ -38,6 +38,8 @@ pub(super) struct TraceState {
     pub(super) anomalies: Vec<Anomaly>,
     no_iids: IidTable,
     last_event: EventHead,
+    /// True if the last event has nothing but its head.
+    last_is_plain: bool,
 }
 
 /// The content of a packet.
@@ -121,6 +123,7 @@ impl TraceState {
         match tables.decode(head.payload.of(packet.bytes)) {
             Err(reason) => PacketContent::Skipped(reason),
             Ok(event) => {
+                self.last_is_plain = event.is_plain && self.anomalies.is_empty();
                 self.last_event = EventHead {
                     place: packet.place,
                     timestamp_ns,
@@ -228,6 +231,7 @@ impl TraceState {
         let sequence = self.sequences.current();
         Event {
             head: self.last_event,
+            is_plain: self.last_is_plain,
             extra_counters: &self.extra_counters,
             bytes,
             names: &self.names,

@@ -9,11 +9,12 @@ mod check; // checks traces
 mod compress; // compresses packets, and unpacks them
 mod daemon; // serves other processes
 mod error; // errors that end a command
+mod export; // exports traces as tables
 mod flamegraph; // draws where time goes
+mod lake; // looks after lakes
 mod input; // reads a file or the standard input
 mod inspect; // prints what a process is in the middle of
 mod kernel_account; // what a trace has of the kernel
-mod losses; // losses of sequences and buffers
 mod merge; // merges traces
 mod outline; // prints what happened, without times and ids
 mod output; // writes the standard output and files
@@ -69,6 +70,10 @@ enum Command {
     Outline(outline::Args),
     Flamegraph(flamegraph::Args),
     Cat(cat::Args),
+    #[command(subcommand)]
+    Export(export::Command),
+    #[command(subcommand)]
+    Lake(lake::Command),
     Merge(merge::Args),
     Compress(compress::CompressArgs),
     Decompress(compress::DecompressArgs),
@@ -121,6 +126,8 @@ fn run(command: Command) -> Result<Outcome, ToolError> {
         Command::Outline(args) => outline::run(&args),
         Command::Flamegraph(args) => flamegraph::run(&args),
         Command::Cat(args) => cat::run(&args),
+        Command::Export(command) => export::run(&command),
+        Command::Lake(command) => lake::run(&command),
         Command::Merge(args) => merge::run(&args),
         Command::Compress(args) => compress::compress(&args),
         Command::Decompress(args) => compress::decompress(&args),

@@ -22,6 +22,7 @@ const SOURCES: [&str; 18] = [
     "sdk/host/src",
     "sdk/ipc/src",
     "sdk/kernel/src",
+    "sdk/lake/src",
     "sdk/probes/src",
     "sdk/producer/src",
     "sdk/protovm/src",

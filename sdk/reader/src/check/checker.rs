@@ -1,5 +1,6 @@
 //! Reads a trace and applies the rules.
 
+use std::fmt;
 use std::io::Read;
 
 use super::finding::{Finding, Level, Rule};
@@ -22,7 +23,7 @@ use crate::skip_reason::SkipReason;
 use crate::trace_reader::{Step, TraceReader};
 use crate::trace_state::TraceState;
 
-/// The maximum number of findings of each rule that are reported one by one. Further ones are only
+/// The maximum number of findings of each rule that [`check`] reports one by one. Further ones are only
 /// counted.
 pub const FINDINGS_PER_RULE: u64 = 1000;
 
@@ -45,7 +46,7 @@ pub struct CheckSummary {
     pub errors: u64,
     /// The number of findings of [`Level::Note`].
     pub notes: u64,
-    /// The number of errors and notes that were not reported, because their rule had more than
+    /// The number of errors and notes that [`check`] did not report, because their rule had more than
     /// [`FINDINGS_PER_RULE`] findings.
     pub not_reported: u64,
 }
@@ -68,32 +69,33 @@ pub struct CheckSummary {
 /// # Errors
 ///
 /// If the source fails, is not a trace, or is compressed in a format that this build cannot unpack.
-pub fn check<R: Read>(source: R, report: impl FnMut(&Finding)) -> Result<CheckSummary, ReadError> {
+pub fn check<R: Read>(
+    source: R,
+    mut report: impl FnMut(&Finding),
+) -> Result<CheckSummary, ReadError> {
+    let mut per_rule = [0; Rule::ALL.len()];
+    let mut not_reported = 0;
     let mut reader = TraceReader::new(source);
-    let mut checker = Checker {
-        report: Reporter {
-            report,
-            per_rule: [0; Rule::ALL.len()],
-            summary: CheckSummary::default(),
-        },
-        sequences: SequenceStates::default(),
-        has_losses: false,
-        tracks: TrackUses::default(),
-        nesting: Nesting::default(),
-        flows: Flows::default(),
-        invalid_texts: 0,
-    };
-    while let Some(step) = reader.step()? {
-        checker.step(&reader, step);
-    }
-    Ok(checker.finish(&reader))
+    let mut checker = Checker::new(|finding: &Finding| {
+        let count: &mut u64 = &mut per_rule[finding.rule as usize];
+        *count += 1;
+        if *count > FINDINGS_PER_RULE {
+            not_reported += 1;
+        } else {
+            report(finding);
+        }
+    });
+    while checker.next(&mut reader)?.is_some() {}
+    let summary = checker.finish(&reader);
+    Ok(CheckSummary {
+        not_reported,
+        ..summary
+    })
 }
 
-/// Counts findings, and reports them up to the limit.
+/// Counts findings, and reports them.
 struct Reporter<F> {
     report: F,
-    /// The number of findings of each rule.
-    per_rule: [u64; Rule::ALL.len()],
     summary: CheckSummary,
 }
 
@@ -103,17 +105,31 @@ impl<F: FnMut(&Finding)> Reporter<F> {
             Level::Error => self.summary.errors += 1,
             Level::Note => self.summary.notes += 1,
         }
-        let count = &mut self.per_rule[finding.rule as usize];
-        *count += 1;
-        if *count > FINDINGS_PER_RULE {
-            self.summary.not_reported += 1;
-        } else {
-            (self.report)(finding);
-        }
+        (self.report)(finding);
     }
 }
 
-struct Checker<F> {
+/// Checks a trace while the caller reads it. [`check`] is simpler for all other cases.
+///
+/// ```
+/// use tracezero::reader::{Checker, Record, TraceReader};
+/// use tracezero::{InMemorySession, instant};
+///
+/// let session = InMemorySession::start()?;
+/// instant!("app", "started");
+/// let (trace, _) = session.finish();
+///
+/// let mut reader = TraceReader::new(&trace[..]);
+/// let mut checker = Checker::new(|finding| println!("{finding}"));
+/// let mut events = 0;
+/// while let Some(record) = checker.next(&mut reader)? {
+///     events += u64::from(matches!(record, Record::Event(_)));
+/// }
+/// let summary = checker.finish(&reader);
+/// assert_eq!((summary.events, summary.errors), (events, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Checker<F> {
     report: Reporter<F>,
     sequences: SequenceStates,
     /// True if the trace so far lacks packets, or the beginning of a sequence.
@@ -131,12 +147,56 @@ struct PacketRef {
     sequence_id: u32,
 }
 
+impl<F> fmt::Debug for Checker<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let summary = &self.report.summary;
+        f.debug_struct("Checker")
+            .field("summary", summary)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<F: FnMut(&Finding)> Checker<F> {
-    fn step<R: Read>(&mut self, reader: &TraceReader<R>, step: Step) {
+    /// Creates a checker that calls `report` for each finding, however many there are.
+    pub fn new(report: F) -> Self {
+        Self {
+            report: Reporter {
+                report,
+                summary: CheckSummary::default(),
+            },
+            sequences: SequenceStates::default(),
+            has_losses: false,
+            tracks: TrackUses::default(),
+            nesting: Nesting::default(),
+            flows: Flows::default(),
+            invalid_texts: 0,
+        }
+    }
+
+    /// Reads the next record of `reader`, and checks it. All records of a trace must be read in this way.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`TraceReader::next`].
+    pub fn next<'r, R: Read>(
+        &mut self,
+        reader: &'r mut TraceReader<R>,
+    ) -> Result<Option<Record<'r>>, ReadError> {
+        let Some(step) = reader.step()? else {
+            return Ok(None);
+        };
+        let is_packet = matches!(step, Step::Packet(_));
+        let record = reader.record(step);
+        self.record(reader, is_packet, &record);
+        Ok(Some(record))
+    }
+
+    #[inline]
+    fn record<R>(&mut self, reader: &TraceReader<R>, is_packet: bool, record: &Record<'_>) {
         let state = reader.state();
         let place = reader.packet().place;
         let head = reader.head();
-        if let Step::Packet(_) = &step {
+        if is_packet {
             let at = PacketRef {
                 place,
                 sequence_id: head.sequence_id,
@@ -151,21 +211,21 @@ impl<F: FnMut(&Finding)> Checker<F> {
                 self.add_finding(at, Level::Error, Rule::Decoding, text);
             }
         }
-        match reader.record(step) {
-            Record::Event(event) => self.event(head, &event, state),
+        match record {
+            Record::Event(event) => self.event(head, event, state),
             Record::Track(record) => {
                 let level = self.level_behind_loss(record.sequence_id);
                 let report = &mut self.report;
                 self.tracks.described(
-                    &record,
+                    record,
                     reader.tracks(),
                     reader.names(),
                     level,
                     &mut |finding| report.add(&finding),
                 );
             }
-            Record::Packet(packet) => self.other(&packet),
-            Record::Loss(loss) => self.loss(&loss),
+            Record::Packet(packet) => self.other(packet),
+            Record::Loss(loss) => self.loss(loss),
             Record::Skipped(skipped) => {
                 let at = PacketRef {
                     place,
@@ -173,7 +233,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
                 };
                 self.skipped(at, skipped.reason);
             }
-            Record::Damage(damage) => self.damage(&damage),
+            Record::Damage(damage) => self.damage(damage),
         }
     }
 
@@ -285,15 +345,9 @@ impl<F: FnMut(&Finding)> Checker<F> {
             place: event.head.place,
             sequence_id: event.head.sequence_id,
         };
-        let references = References::of(event);
-        if let Some(fault) = references.fault {
-            self.fault(at, fault);
-        }
-        if head.sequence_flags == 0 {
-            self.dependence(at, head, &references, state);
-        }
-        if references.has_flows {
-            self.flows.add(event);
+        // Flags say whether the packet depends on earlier ones. Without flags, it is checked whether it does.
+        if !event.is_plain() || head.sequence_flags == 0 {
+            self.references(at, head, event, state);
         }
         let has_losses = self.has_losses;
         let level = self.level_behind_loss(at.sequence_id);
@@ -307,6 +361,25 @@ impl<F: FnMut(&Finding)> Checker<F> {
             has_losses,
             &mut add,
         );
+    }
+
+    fn references(
+        &mut self,
+        at: PacketRef,
+        head: &PacketHead,
+        event: &Event<'_>,
+        state: &TraceState,
+    ) {
+        let references = References::of(event);
+        if let Some(fault) = references.fault {
+            self.fault(at, fault);
+        }
+        if head.sequence_flags == 0 {
+            self.dependence(at, head, &references, state);
+        }
+        if references.has_flows {
+            self.flows.add(event);
+        }
     }
 
     fn fault(&mut self, at: PacketRef, fault: Fault) {
@@ -459,7 +532,8 @@ impl<F: FnMut(&Finding)> Checker<F> {
         self.report.add(&finding);
     }
 
-    fn finish<R>(mut self, reader: &TraceReader<R>) -> CheckSummary {
+    /// Checks what only the end of the trace tells. Call it after the last record.
+    pub fn finish<R>(mut self, reader: &TraceReader<R>) -> CheckSummary {
         let tracks = reader.tracks();
         let has_losses = self.has_losses;
         let report = &mut self.report;

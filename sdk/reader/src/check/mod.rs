@@ -9,5 +9,5 @@ mod references; // ids and texts inside events
 mod schemas; // extension schemas in the trace
 mod tracks; // descriptors and uses of tracks
 
-pub use checker::{CheckSummary, FINDINGS_PER_RULE, check};
+pub use checker::{CheckSummary, Checker, FINDINGS_PER_RULE, check};
 pub use finding::{Finding, Level, Rule};

@@ -19,7 +19,7 @@ mod packet {
     pub(super) const SERVICE_EVENT: u32 = 69;
     pub(super) const TRACE_UUID: u32 = 89;
     pub(super) const TRACE_PROVENANCE: u32 = 124;
-    pub(super) use crate::losses::SEQUENCE_ACCOUNTS;
+    pub(super) const SEQUENCE_ACCOUNTS: u32 = tracezero_reader::Losses::ACCOUNTS_FIELD_NUMBER;
 
     /// The fields of packets that describe a recording as a whole.
     pub(super) const OF_RECORDING: [u32; 5] = [

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use protozero::{DecodeError, Decoder, Value};
 use tracezero_core::packet_content::PacketContent;
+use tracezero_core::protos::TracePacketDecoder;
 use tracezero_core::protos::trace_packet::SequenceFlags;
-use tracezero_core::protos::{TracePacket, TracePacketDecoder};
+use tracezero_reader::{Losses, SequenceLosses};
 
 use crate::error::ToolError;
 use crate::kernel_account::KernelAccount;
-use crate::losses::{Losses, SEQUENCE_ACCOUNTS, SequenceLosses};
 use crate::packets::Packets;
 use crate::states::StateAccount;
 use crate::table::printable;
@@ -116,17 +116,13 @@ impl Contents {
             if matches!(field.value, Value::Bytes(_)) && !OF_SDK.contains(&field.number) {
                 content.add_field(field.number);
             }
-            match (field.number, field.value) {
-                (SEQUENCE_ACCOUNTS, Value::Bytes(payload)) => {
-                    self.losses.set_accounts(payload)?;
-                    self.states = StateAccount::read_all(payload)?;
-                }
-                (TracePacket::TRACE_STATS_FIELD_NUMBER, Value::Bytes(payload)) => {
-                    self.losses.set_stats(payload)?;
-                }
-                _ => {}
+            if let (Losses::ACCOUNTS_FIELD_NUMBER, Value::Bytes(payload)) =
+                (field.number, field.value)
+            {
+                self.states = StateAccount::read_all(payload)?;
             }
         }
+        self.losses.add_counts(packet)?;
         if let Some(sequence) = self.sequences.get_mut(&id).filter(|_| id != SERVICE) {
             sequence.packets += u64::from(content == PacketContent::Data);
             sequence.is_of_kernel |= is_of_kernel;

@@ -12,11 +12,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use protozero::{DecodeError, Decoder, Value};
-use tracezero_core::protos::TracePacket;
+use protozero::{DecodeError, Decoder};
 use tracezero_reader::CounterValue;
 use tracezero_reader::{
-    EventHead, EventKind, InTimeOrder, OtherPacket, Record, RecordingEnd, Skipped, Slice,
+    EventHead, EventKind, InTimeOrder, Losses, OtherPacket, Record, RecordingEnd, Skipped, Slice,
     SliceCounts, Slices, TraceReader, TrackId, TrackTable,
 };
 
@@ -27,7 +26,6 @@ use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
 use crate::kernel_account::KernelAccount;
-use crate::losses::{Losses, SEQUENCE_ACCOUNTS};
 use crate::output::stdout;
 use crate::packets::DamageLog;
 use crate::schema::Schema;
@@ -341,25 +339,15 @@ impl Summary {
         kind.bytes += payload.bytes.len() as u64;
         // Errors are ignored here: the command `check` reports malformed packets.
         let _ = self.kernel.add(packet.packet.bytes());
-        // A packet with statistics has the accounts of sequences, too.
-        if let TracePacket::TRACE_STATS_FIELD_NUMBER | SEQUENCE_ACCOUNTS = payload.field {
-            let _ = self.set_stats(packet.packet.bytes());
-        }
+        let _ = self.losses.add_counts(packet.packet.bytes());
+        let _ = self.set_state_accounts(packet.packet.bytes());
     }
 
-    fn set_stats(&mut self, packet: &[u8]) -> Result<(), DecodeError> {
-        for field in Decoder::new(packet).fields() {
-            let field = field?;
-            match (field.number, field.value) {
-                (TracePacket::TRACE_STATS_FIELD_NUMBER, Value::Bytes(stats)) => {
-                    self.losses.set_stats(stats)?;
-                }
-                (SEQUENCE_ACCOUNTS, Value::Bytes(accounts)) => {
-                    self.losses.set_accounts(accounts)?;
-                    self.state_accounts = StateAccount::read_all(accounts)?;
-                }
-                _ => {}
-            }
+    fn set_state_accounts(&mut self, packet: &[u8]) -> Result<(), DecodeError> {
+        let accounts =
+            Decoder::new(packet).repeated::<protozero::types::Bytes>(Losses::ACCOUNTS_FIELD_NUMBER);
+        for accounts in accounts {
+            self.state_accounts = StateAccount::read_all(accounts?)?;
         }
         Ok(())
     }

@@ -4,11 +4,10 @@ use std::io::{self, Write};
 
 use tracezero_reader::CounterValue;
 use tracezero_reader::kernel::{Activity, ActivityTimes};
-use tracezero_reader::{TrackKind, TrackTable};
+use tracezero_reader::{BufferLosses, TrackKind, TrackTable};
 
 use super::spans::Durations;
 use super::{Report, Sort};
-use crate::losses::BufferLosses;
 use crate::table::{Table, printable};
 use crate::thread_states::{missing_switches, percent, shares};
 use crate::tracks::SpanPlace;

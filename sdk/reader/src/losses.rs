@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use protozero::{DecodeError, Decoder, types};
-use tracezero_core::protos::TraceStatsDecoder;
+use protozero::{DecodeError, Decoder, Value, types};
 use tracezero_core::protos::sequences::{SequenceAccounts, SequenceAccountsDecoder};
-use tracezero_reader::Loss;
+use tracezero_core::protos::{TracePacket, TraceStatsDecoder};
 
-/// The field of a packet that holds the accounts of sequences: counts of written and lost packets.
-/// Only this SDK writes the field.
-pub(crate) const SEQUENCE_ACCOUNTS: u32 = 1990;
+use crate::record::Loss;
 
 const OVERWRITTEN: &str = "overwritten";
 
@@ -36,48 +33,106 @@ const MAX_SEQUENCES: usize = 100_000;
 /// The maximum number of buffers whose losses are listed.
 const MAX_BUFFERS: usize = 1000;
 
-/// Losses by sequence and by buffer.
+/// The losses of a trace, by sequence and by buffer.
+///
+/// Memory is bounded: at most 100,000 sequences are listed.
+///
+/// ```
+/// use tracezero::reader::{Losses, Record, TraceReader};
+/// use tracezero::{InMemorySession, instant};
+///
+/// let session = InMemorySession::start()?;
+/// instant!("app", "started");
+/// let (trace, _) = session.finish();
+///
+/// let mut reader = TraceReader::new(&trace[..]);
+/// let mut losses = Losses::default();
+/// while let Some(record) = reader.next()? {
+///     match record {
+///         Record::Loss(loss) => losses.add(&loss),
+///         Record::Packet(packet) => losses.add_counts(packet.packet.bytes())?,
+///         _ => {}
+///     }
+/// }
+/// assert_eq!((losses.gaps(), losses.packets()), (0, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct Losses {
+#[non_exhaustive]
+pub struct Losses {
     sequences: BTreeMap<u32, SequenceLosses>,
     /// The number of gaps in sequences for which there was no room.
-    pub(crate) further_gaps: u64,
+    pub further_gaps: u64,
     /// The number of packets that sequences without room lost, by the sequences' accounts.
     further_packets: u64,
     /// The number of packets that are part of states, by the accounts of all sequences.
-    pub(crate) folded: u64,
+    pub folded: u64,
     /// The losses of each buffer, from the buffers' statistics.
-    pub(crate) buffers: Vec<BufferLosses>,
+    pub buffers: Vec<BufferLosses>,
 }
 
 /// The losses of a sequence.
 #[derive(Debug, Default)]
-pub(crate) struct SequenceLosses {
+#[non_exhaustive]
+pub struct SequenceLosses {
     /// The number of places where packets are missing.
-    pub(crate) gaps: u64,
+    pub gaps: u64,
     /// The index of the first packet behind a gap.
-    pub(crate) first_packet: Option<u64>,
+    pub first_packet: Option<u64>,
     /// The reasons for the losses: the union of all bits.
-    pub(crate) bits: u32,
-    pub(crate) causes: Vec<&'static str>,
+    pub bits: u32,
+    /// The names of the reasons.
+    pub causes: Vec<&'static str>,
     /// The numbers of lost packets by kind of loss, from the sequence's account, if the trace has
     /// one.
-    pub(crate) packets: Vec<(&'static str, u64)>,
-    pub(crate) thread_name: String,
+    pub packets: Vec<(&'static str, u64)>,
+    /// The name of the thread, from the sequence's account.
+    pub thread_name: String,
     /// True if packets are missing that are part of a state. The packet behind them reports a gap.
     has_folded: bool,
 }
 
 /// The losses of a buffer, from the trace's statistics.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct BufferLosses {
-    pub(crate) chunks_overwritten: u64,
-    pub(crate) chunks_discarded: u64,
-    pub(crate) writer_packets_lost: u64,
+#[non_exhaustive]
+pub struct BufferLosses {
+    /// The number of chunks that newer ones have overwritten.
+    pub chunks_overwritten: u64,
+    /// The number of chunks for which there was no room.
+    pub chunks_discarded: u64,
+    /// The number of times that writers reported a loss.
+    pub writer_packets_lost: u64,
 }
 
 impl Losses {
-    pub(crate) fn add(&mut self, loss: &Loss) {
+    /// The number of the packet field that holds the accounts of sequences: counts of written and lost
+    /// packets. Only this SDK writes the field.
+    pub const ACCOUNTS_FIELD_NUMBER: u32 = 1990;
+
+    /// Adds what an encoded packet tells of losses: accounts of sequences, and statistics of buffers. Later
+    /// ones replace earlier ones, whose counts they include.
+    ///
+    /// # Errors
+    ///
+    /// If an account or the statistics are malformed.
+    pub fn add_counts(&mut self, packet: &[u8]) -> Result<(), DecodeError> {
+        for field in Decoder::new(packet).fields() {
+            let field = field?;
+            match (field.number, field.value) {
+                (TracePacket::TRACE_STATS_FIELD_NUMBER, Value::Bytes(stats)) => {
+                    self.set_stats(stats)?;
+                }
+                (Self::ACCOUNTS_FIELD_NUMBER, Value::Bytes(accounts)) => {
+                    self.set_accounts(accounts)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a loss.
+    pub fn add(&mut self, loss: &Loss) {
         let Some(sequence) = self.sequence(loss.sequence_id) else {
             self.further_gaps += 1;
             return;
@@ -103,13 +158,12 @@ impl Losses {
     }
 
     /// Returns the sequences that lost anything.
-    pub(crate) fn lossy(&self) -> impl Iterator<Item = (&u32, &SequenceLosses)> {
+    pub fn lossy(&self) -> impl Iterator<Item = (&u32, &SequenceLosses)> {
         let sequences = self.sequences.iter();
         sequences.filter(|(_, sequence)| sequence.has_lost())
     }
 
-    /// Replaces the accounts of sequences. Later accounts include the counts of earlier ones.
-    pub(crate) fn set_accounts(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
+    fn set_accounts(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         for sequence in &mut self.sequences.values_mut() {
             sequence.packets.clear();
             sequence.has_folded = false;
@@ -148,7 +202,7 @@ impl Losses {
         Ok(())
     }
 
-    pub(crate) fn set_stats(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
+    fn set_stats(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         self.buffers.clear();
         let buffers = TraceStatsDecoder::new(payload).buffer_stats();
         for buffer in buffers.take(MAX_BUFFERS) {
@@ -164,7 +218,7 @@ impl Losses {
 
     /// Removes the packets that were overwritten, and returns their number. Those that should be part of a
     /// state stay, because it lacks them.
-    pub(crate) fn take_overwritten(&mut self) -> u64 {
+    pub fn take_overwritten(&mut self) -> u64 {
         let mut taken = 0_u64;
         let sequences = self.sequences.values_mut();
         for sequence in sequences.filter(|sequence| !sequence.has_folded) {
@@ -178,12 +232,15 @@ impl Losses {
 
     /// Returns the number of packets that are known to be lost. There may be more, because not
     /// every producer counts them.
-    pub(crate) fn packets(&self) -> u64 {
+    #[must_use]
+    pub fn packets(&self) -> u64 {
         let lost = self.sequences.values().map(SequenceLosses::packets_lost);
         lost.fold(self.further_packets, u64::saturating_add)
     }
 
-    pub(crate) fn gaps(&self) -> u64 {
+    /// Returns the number of places where packets are missing.
+    #[must_use]
+    pub fn gaps(&self) -> u64 {
         let gaps = self.lossy().map(|(_, sequence)| sequence.gaps);
         self.further_gaps + gaps.sum::<u64>()
     }
@@ -194,7 +251,9 @@ impl SequenceLosses {
         !self.packets.is_empty() || self.gaps > 0 && !self.has_folded
     }
 
-    pub(crate) fn packets_lost(&self) -> u64 {
+    /// Returns the number of lost packets, from the sequence's accounts.
+    #[must_use]
+    pub fn packets_lost(&self) -> u64 {
         sum(&self.packets)
     }
 }

@@ -1,0 +1,209 @@
+//! What a trace says of itself as a whole: its id, where it comes from, and when it was recorded.
+
+use std::fmt::Write as _;
+
+use protozero::{DecodeError, Decoder, Value, types};
+use tracezero_core::protos::{ClockSnapshotDecoder, TracePacket, TraceUuidDecoder};
+
+use crate::error::LakeError;
+use crate::staging::Staging;
+use crate::table_writer::TableWriter;
+
+/// The field of a packet that holds attributes of the trace.
+const ATTRIBUTES: u32 = 126;
+/// The maximum number of attributes, and of bytes of all of them.
+const ATTRIBUTES_MAX: usize = 1000;
+const ATTRIBUTES_MAX_BYTES: usize = 1 << 20;
+
+/// Clocks, by their ids in `ClockSnapshot`.
+const REALTIME: u32 = 1;
+
+/// What a trace says of itself.
+#[derive(Debug, Default)]
+pub(super) struct Description {
+    /// As 32 hexadecimal digits.
+    pub(super) uuid: Option<String>,
+    /// The time of the trace clock, and the wall clock's, both in nanoseconds, of the first snapshot with both.
+    wall_clock: Option<(u64, u64)>,
+    attributes: Vec<(String, Attribute)>,
+    attributes_bytes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Attribute {
+    Int(i64),
+    Text(String),
+}
+
+impl Description {
+    /// Adds what a packet says. `trace_clock_id` is the id of the trace clock.
+    pub(super) fn add(&mut self, packet: &[u8], trace_clock_id: u32) -> Result<(), DecodeError> {
+        for field in Decoder::new(packet).fields() {
+            let field = field?;
+            match (field.number, field.value) {
+                (TracePacket::TRACE_UUID_FIELD_NUMBER, Value::Bytes(uuid)) => {
+                    self.set_uuid(uuid)?;
+                }
+                (TracePacket::CLOCK_SNAPSHOT_FIELD_NUMBER, Value::Bytes(snapshot)) => {
+                    self.set_wall_clock(snapshot, trace_clock_id)?;
+                }
+                (ATTRIBUTES, Value::Bytes(attributes)) => self.add_attributes(attributes)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn set_uuid(&mut self, uuid: &[u8]) -> Result<(), DecodeError> {
+        let uuid = TraceUuidDecoder::new(uuid);
+        if let (Some(msb), Some(lsb)) = (uuid.msb()?, uuid.lsb()?)
+            && self.uuid.is_none()
+            && (msb, lsb) != (0, 0)
+        {
+            let (msb, lsb) = (msb.cast_unsigned(), lsb.cast_unsigned());
+            self.uuid = Some(format!("{msb:016x}{lsb:016x}"));
+        }
+        Ok(())
+    }
+
+    fn set_wall_clock(&mut self, snapshot: &[u8], trace_clock_id: u32) -> Result<(), DecodeError> {
+        if self.wall_clock.is_some() {
+            return Ok(());
+        }
+        let (mut trace_ns, mut wall_ns) = (None, None);
+        for clock in ClockSnapshotDecoder::new(snapshot).clocks() {
+            let clock = clock?;
+            let time = clock.timestamp()?;
+            match clock.clock_id()?.unwrap_or_default() {
+                id if id == trace_clock_id => trace_ns = time,
+                REALTIME => wall_ns = time,
+                _ => {}
+            }
+        }
+        self.wall_clock = trace_ns.zip(wall_ns);
+        Ok(())
+    }
+
+    fn add_attributes(&mut self, attributes: &[u8]) -> Result<(), DecodeError> {
+        for attribute in Decoder::new(attributes).repeated::<types::Bytes>(1) {
+            let attribute = attribute?;
+            self.attributes_bytes += attribute.len();
+            if self.attributes.len() >= ATTRIBUTES_MAX
+                || self.attributes_bytes > ATTRIBUTES_MAX_BYTES
+            {
+                break;
+            }
+            let fields = Decoder::new(attribute);
+            let Some(key) = fields.last::<types::Str>(1)? else {
+                continue;
+            };
+            let value = match (
+                fields.last::<types::Int64>(2)?,
+                fields.last::<types::Str>(3)?,
+            ) {
+                (Some(number), _) => Attribute::Int(number),
+                (None, Some(text)) => Attribute::Text(text.to_owned()),
+                (None, None) => continue,
+            };
+            // A later value replaces an earlier one.
+            self.attributes.retain(|(other, _)| other != key);
+            self.attributes.push((key.to_owned(), value));
+        }
+        Ok(())
+    }
+
+    /// Returns the text of an attribute.
+    pub(super) fn attribute(&self, key: &str) -> Option<&str> {
+        let (_, value) = self.attributes.iter().find(|(other, _)| other == key)?;
+        match value {
+            Attribute::Text(text) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Converts a time of the trace clock to microseconds since 1970.
+    pub(super) fn wall_time_us(&self, time_ns: u64) -> Option<i64> {
+        let (trace_ns, wall_ns) = self.wall_clock?;
+        let wall_ns = i128::from(wall_ns) + i128::from(time_ns) - i128::from(trace_ns);
+        (wall_ns / 1000).try_into().ok()
+    }
+
+    /// Writes the rows of the table `trace_attr`.
+    pub(super) fn write_attributes(
+        &self,
+        table: &mut TableWriter,
+        staging: &Staging,
+    ) -> Result<(), LakeError> {
+        for (key, value) in &self.attributes {
+            let (int, text) = match value {
+                Attribute::Int(number) => (Some(*number), None),
+                Attribute::Text(text) => (None, Some(&**text)),
+            };
+            table
+                .row(staging)?
+                .text(key)
+                .maybe_int(int)
+                .maybe_text(text);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the day of a time in UTC, such as `2026-11-21`, and `unknown` if there is no time.
+pub(super) fn day(wall_time_us: Option<i64>) -> String {
+    const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
+    let Some(time_us) = wall_time_us else {
+        return "unknown".to_owned();
+    };
+    // Days since 1970-01-01, counted from 0000-03-01 on: then leap days are the last days of years.
+    let days = time_us.div_euclid(DAY_US) + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Returns a name as a part of a path, as Hive writes it: special characters are percent-encoded.
+pub(super) fn path_part(name: &str) -> String {
+    let mut part = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => part.push(byte.into()),
+            _ => {
+                let _ = write!(part, "%{byte:02X}");
+            }
+        }
+    }
+    // Paths of most systems have parts of at most 255 bytes.
+    part.truncate(200);
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        let of = |seconds: i64| day(Some(seconds * 1_000_000));
+        assert_eq!(of(0), "1970-01-01");
+        assert_eq!(of(-1), "1969-12-31");
+        assert_eq!(of(951_782_400), "2000-02-29");
+        assert_eq!(of(951_868_800), "2000-03-01");
+        assert_eq!(of(1_795_651_199), "2026-11-25");
+        assert_eq!(of(4_107_542_400), "2100-03-01");
+        assert_eq!(day(None), "unknown");
+    }
+
+    #[test]
+    fn names_cannot_leave_their_folder() {
+        assert_eq!(path_part("../a b=c"), "..%2Fa%20b%3Dc");
+        assert_eq!(path_part("api-v2_x.y"), "api-v2_x.y");
+        assert_eq!(path_part(&"ü".repeat(500)).len(), 200);
+    }
+}

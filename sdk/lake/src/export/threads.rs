@@ -1,0 +1,264 @@
+//! The tables `process`, `thread` and `track`.
+
+use std::collections::HashMap;
+
+use tracezero_reader::kernel::{KernelTimelines, ThreadId};
+use tracezero_reader::{Counter, NameId, NameTable, TrackId, TrackKind, TrackTable};
+
+use crate::error::LakeError;
+use crate::staging::Staging;
+use crate::table_writer::TableWriter;
+
+/// The processes, threads and tracks of a trace.
+///
+/// Processes and threads are numbered from 1, in the order in which the trace mentions them. Number 0 is that of
+/// the kernel's idle thread in trace processor, so it is not used.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    names: NameTable,
+    processes: Vec<Process>,
+    threads: Vec<Thread>,
+    by_pid: HashMap<i32, i64>,
+    /// By the ids of the process and the thread.
+    by_ids: HashMap<(Option<i32>, i32), i64>,
+    by_kernel_id: HashMap<ThreadId, i64>,
+    /// For each track what it belongs to.
+    owners: Vec<Owner>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Process {
+    pid: i32,
+    name: NameId,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    tid: i32,
+    name: NameId,
+    pid: Option<i32>,
+    upid: Option<i64>,
+}
+
+/// What a track belongs to. Names are those of [`Threads::names`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Owner {
+    pub(super) utid: Option<i64>,
+    pub(super) upid: Option<i64>,
+    pub(super) thread_name: NameId,
+    pub(super) process_name: NameId,
+    pub(super) track_name: NameId,
+}
+
+impl Threads {
+    /// Numbers the processes and threads that tracks, and the kernel's half of a trace, mention.
+    pub(super) fn new(tracks: &TrackTable, names: &NameTable, kernel: &KernelTimelines) -> Self {
+        let mut threads = Self::default();
+        for (_, track) in tracks {
+            match track.kind {
+                TrackKind::Process { pid, name } => {
+                    threads.add_process(pid, names.text(name));
+                }
+                TrackKind::Thread { pid, tid, name } => {
+                    let utid = threads.add_thread(Some(pid), tid, names.text(name));
+                    // A thread of the process that has events is one that the kernel knows by the same ids, or
+                    // by those of the initial namespace.
+                    let range = kernel.range();
+                    let times = [range.end.saturating_sub(1), range.start];
+                    let mut found = times.iter().map(|time| kernel.find_thread(pid, tid, *time));
+                    if let Some(Some(id)) = found.find(Option::is_some) {
+                        threads.by_kernel_id.insert(id, utid);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for thread in kernel.threads() {
+            if threads.by_kernel_id.contains_key(&thread.id) {
+                continue;
+            }
+            let names = kernel.names();
+            if let Some(pid) = thread.pid {
+                threads.add_process(pid, names.text(thread.process_name));
+            }
+            let utid = threads.add_thread(thread.pid, thread.tid, names.text(thread.name));
+            threads.by_kernel_id.insert(thread.id, utid);
+        }
+        let owners = tracks
+            .iter()
+            .map(|(id, _)| threads.owner(id, tracks, names));
+        let owners: Vec<_> = owners.collect();
+        // Titles of tracks are names of the trace, and get an id here.
+        threads.owners = owners
+            .into_iter()
+            .map(|(owner, title)| Owner {
+                track_name: threads.names.intern(title),
+                ..owner
+            })
+            .collect();
+        threads
+    }
+
+    fn add_process(&mut self, pid: i32, name: &str) -> i64 {
+        let next = self.processes.len() as i64 + 1;
+        let upid = *self.by_pid.entry(pid).or_insert(next);
+        let name = self.names.intern(name);
+        match self.processes.get_mut(upid as usize - 1) {
+            None => self.processes.push(Process { pid, name }),
+            Some(known) if known.name.is_none() => known.name = name,
+            Some(_) => {}
+        }
+        upid
+    }
+
+    fn add_thread(&mut self, pid: Option<i32>, tid: i32, name: &str) -> i64 {
+        let upid = pid.map(|pid| self.add_process(pid, ""));
+        let next = self.threads.len() as i64 + 1;
+        let utid = *self.by_ids.entry((pid, tid)).or_insert(next);
+        let name = self.names.intern(name);
+        match self.threads.get_mut(utid as usize - 1) {
+            None => self.threads.push(Thread {
+                tid,
+                name,
+                pid,
+                upid,
+            }),
+            Some(known) if known.name.is_none() => known.name = name,
+            Some(_) => {}
+        }
+        utid
+    }
+
+    /// Returns what a track belongs to, and the name of the track.
+    fn owner<'n>(
+        &self,
+        id: TrackId,
+        tracks: &TrackTable,
+        names: &'n NameTable,
+    ) -> (Owner, &'n str) {
+        let mut owner = Owner::default();
+        for (_, track) in tracks.ancestry(id) {
+            match track.kind {
+                TrackKind::Thread { pid, tid, .. } if owner.utid.is_none() => {
+                    owner.utid = self.by_ids.get(&(Some(pid), tid)).copied();
+                    owner.upid = self.by_pid.get(&pid).copied();
+                }
+                TrackKind::Process { pid, .. } if owner.upid.is_none() => {
+                    owner.upid = self.by_pid.get(&pid).copied();
+                }
+                _ => {}
+            }
+        }
+        if let Some(utid) = owner.utid {
+            owner.thread_name = self.threads[utid as usize - 1].name;
+        }
+        if let Some(upid) = owner.upid {
+            owner.process_name = self.processes[upid as usize - 1].name;
+        }
+        (owner, tracks.title(id, names))
+    }
+
+    /// Returns the names of processes, threads and tracks.
+    pub(super) const fn names(&self) -> &NameTable {
+        &self.names
+    }
+
+    /// Returns what the track with this index belongs to.
+    #[inline]
+    pub(super) fn of_track(&self, index: u32) -> Owner {
+        self.owners.get(index as usize).copied().unwrap_or_default()
+    }
+
+    /// Returns the number of a thread of the kernel's half.
+    pub(super) fn utid(&self, id: ThreadId) -> Option<i64> {
+        self.by_kernel_id.get(&id).copied()
+    }
+
+    /// Returns the name of the only process; `None` if there are several, or none.
+    pub(super) fn only_process(&self) -> Option<&str> {
+        match &self.processes[..] {
+            [process] => Some(self.names.text(process.name)).filter(|name| !name.is_empty()),
+            _ => None,
+        }
+    }
+
+    /// Writes the rows of the table `process`.
+    pub(super) fn write_processes(
+        &self,
+        table: &mut TableWriter,
+        staging: &Staging,
+    ) -> Result<(), LakeError> {
+        for (upid, process) in (1..).zip(&self.processes) {
+            table
+                .row(staging)?
+                .int(upid)
+                .int(process.pid.into())
+                .maybe_name(process.name, &self.names);
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of the table `thread`.
+    pub(super) fn write_threads(
+        &self,
+        table: &mut TableWriter,
+        staging: &Staging,
+    ) -> Result<(), LakeError> {
+        for (utid, thread) in (1..).zip(&self.threads) {
+            let is_main = thread.pid.map(|pid| i64::from(pid == thread.tid));
+            table
+                .row(staging)?
+                .int(utid)
+                .int(thread.tid.into())
+                .maybe_name(thread.name, &self.names)
+                .maybe_int(thread.upid)
+                .maybe_int(is_main);
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of the table `track`.
+    pub(super) fn write_tracks(
+        &self,
+        table: &mut TableWriter,
+        staging: &Staging,
+        tracks: &TrackTable,
+        names: &NameTable,
+    ) -> Result<(), LakeError> {
+        for (id, track) in tracks {
+            let owner = self.of_track(id.index() as u32);
+            let kind = match &track.kind {
+                TrackKind::Process { .. } => (0, "process"),
+                TrackKind::Thread { .. } => (1, "thread"),
+                TrackKind::Counter(_) => (2, "counter"),
+                _ => (3, "track"),
+            };
+            let unit = match &track.kind {
+                TrackKind::Counter(counter) => unit(counter, names),
+                _ => None,
+            };
+            table
+                .row(staging)?
+                .int(id.index() as i64)
+                .int(track.uuid.cast_signed())
+                .maybe_int(track.parent.map(|parent| parent.index() as i64))
+                .choice(Some(kind))
+                .maybe_name(owner.track_name, &self.names)
+                .maybe_int(owner.utid)
+                .maybe_int(owner.upid)
+                .maybe_text(unit);
+        }
+        Ok(())
+    }
+}
+
+fn unit<'n>(counter: &Counter, names: &'n NameTable) -> Option<&'n str> {
+    use tracezero_core::protos::counter_descriptor::Unit;
+    match counter.unit {
+        _ if !counter.unit_name.is_none() => Some(names.text(counter.unit_name)),
+        Unit::TIME_NS => Some("ns"),
+        Unit::SIZE_BYTES => Some("bytes"),
+        Unit::COUNT => Some("count"),
+        _ => None,
+    }
+}

@@ -1,0 +1,26 @@
+//! Exports traces as tables in Parquet files, which DuckDB, Spark, DataFusion and other engines read.
+//!
+//! The command `tracezero export parquet` uses this crate.
+
+mod table; // tables and columns
+mod promoted; // arguments with a column of their own
+mod error; // errors
+// Reading traces.
+mod workers; // threads for sorting and encoding
+mod sorter; // sorts rows in bounded memory
+mod export; // from a trace to rows
+// Writing files.
+mod batch; // rows of a row group, column by column
+mod encode; // batches as Parquet
+mod file_writer; // a file of a table
+mod table_writer; // files of a table
+mod staging; // files that are not complete
+mod existing; // traces that are in the lake
+mod compact; // joins small files
+mod lake; // the lake
+
+pub use compact::Compacted;
+pub use error::LakeError;
+pub use lake::{ExportOptions, ExportOutcome, Exported, Lake};
+pub use promoted::Promoted;
+pub use table::{Column, ColumnType, Table};
