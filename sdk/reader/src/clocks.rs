@@ -40,9 +40,9 @@ struct GlobalClock {
 
 /// The entry of one clock in a snapshot.
 #[derive(Clone, Copy, Debug, Default)]
-struct Reading {
-    clock_id: u32,
-    timestamp: u64,
+pub(super) struct Reading {
+    pub(super) clock_id: u32,
+    pub(super) timestamp: u64,
     is_incremental: bool,
     unit_ns: u64,
 }
@@ -58,6 +58,15 @@ impl Default for GlobalClocks {
 }
 
 impl GlobalClocks {
+    /// Creates the clocks of a machine that the trace clock is not on. Their times are converted to
+    /// the boot time of that machine.
+    pub(super) fn of_other_machine() -> Self {
+        Self {
+            has_primary_clock: true,
+            ..Self::default()
+        }
+    }
+
     pub(super) const fn trace_clock_id(&self) -> u32 {
         self.trace_clock_id
     }
@@ -175,7 +184,7 @@ impl GlobalClocks {
 }
 
 impl Reading {
-    fn decode(clock: &[u8]) -> Result<Self, DecodeError> {
+    pub(super) fn decode(clock: &[u8]) -> Result<Self, DecodeError> {
         use clock_snapshot::Clock as C;
 
         let mut reading = Self {

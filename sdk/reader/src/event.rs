@@ -196,7 +196,8 @@ impl<'a> Event<'a> {
     }
 
     /// Returns true if the event has any flow, terminating or not.
-    pub(super) fn has_flows(&self) -> bool {
+    #[must_use]
+    pub fn has_flows(&self) -> bool {
         let mut fields = Decoder::new(self.bytes).fields().map_while(Result::ok);
         fields.any(|field| {
             matches!(

@@ -30,6 +30,9 @@ of_packet! {
     ZSTD_COMPRESSED_PACKETS = ZSTD_COMPRESSED_PACKETS_FIELD_NUMBER;
 }
 
+/// The field that relates the clocks of another machine to those of the service's machine.
+pub(super) const REMOTE_CLOCK_SYNC: u32 = 107;
+
 /// The field of kernel events.
 pub(super) const FTRACE_EVENTS: u32 = 1;
 

@@ -62,6 +62,7 @@ mod iid_table; // interned ids of a sequence
 mod location; // places in the source code
 mod interning; // definitions of interned ids
 mod clocks; // converts timestamps to nanoseconds of the trace clock
+mod machines; // converts times of other machines to the trace clock
 mod tracks; // tracks and their descriptors
 mod recordings; // tells whether a recording is complete
 mod sequence; // the incremental state of a sequence

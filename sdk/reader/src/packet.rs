@@ -123,8 +123,7 @@ impl PacketHead {
         Ok(())
     }
 
-    /// Decodes a packet that has only common fields, whose tags are one byte long. Returns `None`
-    /// for any other packet.
+    /// Decodes a packet that has only common fields. Returns `None` for any other packet.
     #[inline]
     fn decode_usual(&mut self, packet: &[u8]) -> Option<()> {
         const VARINT: u32 = 0;
@@ -133,6 +132,10 @@ impl PacketHead {
         const SEQUENCE_FLAGS: u8 = (fields::SEQUENCE_FLAGS << 3 | VARINT) as u8;
         const SEQUENCE_ID: u8 = (fields::SEQUENCE_ID << 3 | VARINT) as u8;
         const TRACK_EVENT: u8 = (fields::TRACK_EVENT << 3 | BYTES) as u8;
+        // This tag alone takes two bytes. All packets of other machines have it.
+        const MACHINE_ID: u32 = fields::MACHINE_ID << 3 | VARINT;
+        const MACHINE_ID_LOW: u8 = (MACHINE_ID & 0x7f | 0x80) as u8;
+        const MACHINE_ID_HIGH: u8 = (MACHINE_ID >> 7) as u8;
 
         let mut cursor = Cursor::new(packet);
         while let Some(tag) = cursor.byte() {
@@ -144,6 +147,9 @@ impl PacketHead {
                     let event = cursor.bytes()?;
                     self.payload_field = fields::TRACK_EVENT;
                     self.payload = Span::new(packet, event);
+                }
+                MACHINE_ID_LOW if cursor.byte() == Some(MACHINE_ID_HIGH) => {
+                    self.machine_id = Some(cursor.varint()? as u32);
                 }
                 _ => return None,
             }
@@ -247,5 +253,22 @@ impl Span {
         packet
             .get(self.start as usize..self.end as usize)
             .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_fields_are_decoded_like_all_others() {
+        // Fields 8, 13, 11 (a message of two bytes), 10 and 98.
+        let packet = b"\x40\x05\x68\x02\x5a\x02\x48\x01\x50\x07\x90\x06\xac\x02";
+        let mut head = PacketHead::default();
+        assert!(head.decode_usual(packet).is_some());
+        assert_eq!(Ok(head), PacketHead::decode_any(packet));
+        assert_eq!((head.sequence_id, head.machine_id), (7, Some(300)));
+        // The tag of another field begins with the same byte.
+        assert_eq!(PacketHead::default().decode_usual(b"\x90\x07\x01"), None);
     }
 }

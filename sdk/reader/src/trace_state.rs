@@ -8,6 +8,7 @@ use crate::fields;
 use crate::iid_table::IidTable;
 use crate::interning::Interned;
 use crate::location::Locations;
+use crate::machines::Machines;
 use crate::names::NameTable;
 use crate::packet::PacketHead;
 use crate::packets::RawPacket;
@@ -29,7 +30,9 @@ pub(super) struct TraceState {
     pub(super) names: NameTable,
     pub(super) tracks: TrackTable,
     pub(super) sequences: Sequences,
+    /// The clocks of the service's machine.
     pub(super) clocks: GlobalClocks,
+    machines: Machines,
     pub(super) recordings: Recordings,
     locations: Locations,
     /// The extra counters of the last event.
@@ -148,14 +151,34 @@ impl TraceState {
         let sequence = self.sequences.get(head.sequence_id);
         let clock_id = head.timestamp_clock_id.or(sequence.default_clock_id);
         let clock_id = clock_id.unwrap_or(BOOTTIME_CLOCK_ID);
-        let resolved =
-            sequence
-                .clocks
-                .resolve(clock_id, timestamp, &self.clocks, &mut self.anomalies);
+        let resolved = match head.machine_id {
+            None | Some(0) => {
+                sequence
+                    .clocks
+                    .resolve(clock_id, timestamp, &self.clocks, &mut self.anomalies)
+            }
+            Some(machine_id) => self.remote_timestamp(head, machine_id, clock_id, timestamp),
+        };
         resolved.map(Some).map_err(|error| match error {
             ClockError::Unknown { clock_id } => SkipReason::UnknownClock { clock_id },
             ClockError::OutOfRange { clock_id } => SkipReason::TimeOutOfRange { clock_id },
         })
+    }
+
+    /// Returns the time of another machine's packet on the trace clock.
+    #[inline(never)]
+    fn remote_timestamp(
+        &mut self,
+        head: &PacketHead,
+        machine_id: u32,
+        clock_id: u32,
+        timestamp: u64,
+    ) -> Result<u64, ClockError> {
+        let machine = self.machines.get(machine_id);
+        let machine = machine.ok_or(ClockError::Unknown { clock_id })?;
+        let clocks = &mut self.sequences.get(head.sequence_id).clocks;
+        let boot_ns = clocks.resolve(clock_id, timestamp, &machine.clocks, &mut self.anomalies)?;
+        machine.to_trace_ns(boot_ns, &self.clocks)
     }
 
     /// Adds the packet's defaults and interned data, which later packets of the sequence refer to.
@@ -193,7 +216,20 @@ impl TraceState {
             // A clock snapshot has no timestamp of its own: its time is in its clocks.
             let sequence = self.sequences.get(head.sequence_id);
             let own = (head.sequence_id != 0).then_some(&mut sequence.clocks);
-            self.clocks.add(payload, own, &mut self.anomalies);
+            let clocks = match head.machine_id {
+                None | Some(0) => Some(&mut self.clocks),
+                Some(id) => self.machines.get(id).map(|machine| &mut machine.clocks),
+            };
+            if let Some(clocks) = clocks {
+                clocks.add(payload, own, &mut self.anomalies);
+            }
+            return PacketContent::Other(None);
+        }
+        if head.payload_field == fields::REMOTE_CLOCK_SYNC
+            && let Some(id @ 1..) = head.machine_id
+            && let Some(machine) = self.machines.get(id)
+        {
+            machine.add_sync(payload, &mut self.anomalies);
             return PacketContent::Other(None);
         }
         let timestamp_ns = self.timestamp(head);
@@ -209,7 +245,8 @@ impl TraceState {
                 Err(_) => PacketContent::Other(None),
             };
         }
-        match self.tracks.describe(payload, &mut self.names) {
+        let machine_id = head.machine_id.unwrap_or_default();
+        match self.tracks.describe(machine_id, payload, &mut self.names) {
             Err(reason) => PacketContent::Skipped(reason),
             Ok(None) => {
                 self.anomalies.push(Anomaly::NoTrackUuid);

@@ -27,6 +27,9 @@ pub struct TrackId(u32);
 pub struct Track {
     /// The uuid by which packets refer to the track. 0 for the track of events that name no track.
     pub uuid: u64,
+    /// The machine that has described the track; 0 for the machine of the service. Processes and
+    /// threads of different machines may have the same ids.
+    pub machine_id: u32,
     /// The parent track.
     pub parent: Option<TrackId>,
     /// The name in the track's descriptor. [`TrackTable::title`] also considers the name of its
@@ -295,6 +298,7 @@ impl TrackTable {
     /// no uuid.
     pub(super) fn describe(
         &mut self,
+        machine_id: u32,
         descriptor: &[u8],
         names: &mut NameTable,
     ) -> Result<Option<(TrackId, Change)>, SkipReason> {
@@ -309,6 +313,7 @@ impl TrackTable {
         };
         let mut track = Track {
             uuid,
+            machine_id,
             parent: None,
             name: names.intern(name.unwrap_or_default()),
             kind: TrackKind::Plain,
@@ -429,9 +434,9 @@ mod tests {
 
         let names = &mut NameTable::new();
         // Describe track 30, and then track 20 under it.
-        let described = tracks.describe(&[0x08, 30], names);
+        let described = tracks.describe(0, &[0x08, 30], names);
         assert_eq!(described, Err(SkipReason::TooManyTracks));
-        let described = tracks.describe(&[0x08, 20, 0x28, 30], names);
+        let described = tracks.describe(0, &[0x08, 20, 0x28, 30], names);
         assert_eq!(described, Ok(Some((second, Change::New))));
         assert_eq!(tracks.track(second).parent, None);
     }

@@ -55,13 +55,13 @@ fn children(tracks: &TrackTable) -> BTreeMap<Option<TrackId>, Vec<TrackId>> {
     let mut processes = BTreeMap::new();
     for (id, track) in tracks.iter() {
         if let TrackKind::Process { pid, .. } = track.kind {
-            processes.entry(pid).or_insert(id);
+            processes.entry((track.machine_id, pid)).or_insert(id);
         }
     }
     let mut children: BTreeMap<Option<TrackId>, Vec<TrackId>> = BTreeMap::new();
     for (id, track) in tracks.iter() {
         let of_process = match track.kind {
-            TrackKind::Thread { pid, .. } => processes.get(&pid).copied(),
+            TrackKind::Thread { pid, .. } => processes.get(&(track.machine_id, pid)).copied(),
             _ => None,
         };
         children

@@ -299,7 +299,7 @@ mod tests {
         let threads = [[0x08, 1, 0x22, 0], [0x08, 2, 0x22, 0]];
         let plain = (3..7).map(|uuid| [0x08, uuid, 0x28, uuid + 1]);
         let ids = threads.into_iter().chain(plain).map(|descriptor| {
-            let described = tracks.describe(&descriptor, &mut names);
+            let described = tracks.describe(0, &descriptor, &mut names);
             described.expect("a descriptor").expect("a uuid").0
         });
         let ids = ids.collect();
