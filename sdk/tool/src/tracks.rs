@@ -37,14 +37,15 @@ pub(crate) struct TrackPaths<'t> {
     tracks: &'t TrackTable,
     names: &'t NameTable,
     /// The first track of each process. Needed because the track of a thread need not be below the
-    /// track of its process.
-    processes: HashMap<i32, TrackId>,
+    /// track of its process. By machine and process id.
+    processes: HashMap<(u32, i32), TrackId>,
 }
 
 /// The path of a track.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TrackPath {
-    /// The name and id of the process that the track belongs to; empty if it belongs to none.
+    /// The name and id of the process that the track belongs to, and its machine if it is not that
+    /// of the service. Empty if the track belongs to no process.
     pub(crate) process: String,
     /// The names of the tracks between the process and this track, and the name of this track.
     pub(crate) track: String,
@@ -55,7 +56,7 @@ impl<'t> TrackPaths<'t> {
         let mut processes = HashMap::new();
         for (id, track) in tracks.iter() {
             if let TrackKind::Process { pid, .. } = track.kind {
-                processes.entry(pid).or_insert(id);
+                processes.entry((track.machine_id, pid)).or_insert(id);
             }
         }
         Self {
@@ -69,16 +70,16 @@ impl<'t> TrackPaths<'t> {
     pub(crate) fn of(&self, id: TrackId) -> TrackPath {
         let mut process = String::new();
         let mut path = Vec::new();
-        let mut pid_of_thread = None;
+        let mut process_of_thread = None;
         for (above, track) in self.tracks.ancestry(id) {
             let title = self.tracks.title(above, self.names);
             match track.kind {
                 TrackKind::Process { pid, .. } => {
-                    process = join(title, pid);
+                    process = on_machine(join(title, pid), track.machine_id);
                     break;
                 }
                 TrackKind::Thread { pid, tid, .. } => {
-                    pid_of_thread = Some(pid);
+                    process_of_thread = Some((track.machine_id, pid));
                     path.push(join(title, tid));
                 }
                 _ if title.is_empty() && track.uuid == 0 => path.push("(no track)".to_owned()),
@@ -87,11 +88,11 @@ impl<'t> TrackPaths<'t> {
             }
         }
         if process.is_empty()
-            && let Some(pid) = pid_of_thread
+            && let Some(key @ (machine_id, pid)) = process_of_thread
         {
-            let found = self.processes.get(&pid);
+            let found = self.processes.get(&key);
             let title = found.map(|id| self.tracks.title(*id, self.names));
-            process = join(title.unwrap_or_default(), pid);
+            process = on_machine(join(title.unwrap_or_default(), pid), machine_id);
         }
         path.reverse();
         let track = match path.is_empty() {
@@ -99,6 +100,14 @@ impl<'t> TrackPaths<'t> {
             false => path.join(" / "),
         };
         TrackPath { process, track }
+    }
+}
+
+/// Adds the machine to the name of a process, unless it is that of the service.
+fn on_machine(process: String, machine_id: u32) -> String {
+    match machine_id {
+        0 => process,
+        id => format!("{process} (machine {id})"),
     }
 }
 

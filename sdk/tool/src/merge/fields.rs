@@ -29,6 +29,13 @@ pub(super) fn append_varint_field(number: u32, value: u64, out: &mut Vec<u8>) {
     append_varint(value, out);
 }
 
+/// Appends a field of bytes.
+pub(super) fn append_bytes_field(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
+    append_varint(u64::from(number) << 3 | 2, out);
+    append_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
 /// Appends a nested message. `write` appends its content.
 pub(super) fn append_message(
     number: u32,
@@ -37,9 +44,7 @@ pub(super) fn append_message(
 ) -> Result<(), DecodeError> {
     let mut nested = Vec::new();
     write(&mut nested)?;
-    append_varint(u64::from(number) << 3 | 2, out);
-    append_varint(nested.len() as u64, out);
-    out.append(&mut nested);
+    append_bytes_field(number, &nested, out);
     Ok(())
 }
 

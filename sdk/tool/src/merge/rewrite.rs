@@ -4,30 +4,39 @@ use std::collections::{HashMap, HashSet};
 
 use protozero::{DecodeError, Field, Value};
 use tracezero_core::protos::TracingServiceEventDecoder;
+use tracezero_reader::Packet;
 
 use super::fields::{append_mapped, append_message, append_varint_field, copy_fields};
+use super::overlaps::{FileOverlap, Overlaps};
 
 /// Fields of a `TracePacket`.
-mod packet {
-    pub(super) const SEQUENCE_ID: u32 = 10;
+pub(super) mod packet {
+    pub(in super::super) const CLOCK_SNAPSHOT: u32 = 6;
+    pub(in super::super) const TIMESTAMP: u32 = 8;
+    pub(in super::super) const SEQUENCE_ID: u32 = 10;
     pub(super) const TRACK_EVENT: u32 = 11;
     pub(super) const TRACE_CONFIG: u32 = 33;
     pub(super) const TRACE_STATS: u32 = 35;
-    pub(super) const SYSTEM_INFO: u32 = 45;
+    pub(in super::super) const SYSTEM_INFO: u32 = 45;
+    pub(in super::super) const TIMESTAMP_CLOCK_ID: u32 = 58;
     pub(super) const DEFAULTS: u32 = 59;
     pub(super) const TRACK_DESCRIPTOR: u32 = 60;
     pub(super) const SERVICE_EVENT: u32 = 69;
     pub(super) const TRACE_UUID: u32 = 89;
+    pub(in super::super) const MACHINE_ID: u32 = 98;
+    pub(in super::super) const REMOTE_CLOCK_SYNC: u32 = 107;
     pub(super) const TRACE_PROVENANCE: u32 = 124;
+    pub(super) use super::super::host::TRACE_ATTRIBUTES;
     pub(super) const SEQUENCE_ACCOUNTS: u32 = tracezero_reader::Losses::ACCOUNTS_FIELD_NUMBER;
 
     /// The fields of packets that describe a recording as a whole.
-    pub(super) const OF_RECORDING: [u32; 5] = [
+    pub(super) const OF_RECORDING: [u32; 6] = [
         TRACE_CONFIG,
         TRACE_STATS,
         SYSTEM_INFO,
         TRACE_UUID,
         TRACE_PROVENANCE,
+        TRACE_ATTRIBUTES,
     ];
 }
 
@@ -49,15 +58,39 @@ const ACCOUNT_SEQUENCE_ID: u32 = 1;
 pub(super) struct SequenceIds {
     used: HashSet<u32>,
     next: u32,
+    /// The ids of stretches, by index.
+    stretches: Vec<Option<u32>>,
 }
 
 impl SequenceIds {
-    /// Creates an allocator that avoids `kept`, the ids of the first file, which stay the same.
-    pub(super) fn reserving(kept: &HashSet<u32>) -> Self {
-        Self {
-            used: kept.clone(),
-            next: SERVICE + 1,
+    /// Creates an allocator that avoids `kept`, the ids of the first file, which stay the same. So do
+    /// those of stretches that it begins.
+    pub(super) fn reserving(kept: impl Iterator<Item = u32>, overlaps: &Overlaps) -> Self {
+        let mut stretches = vec![None; overlaps.stretches.len()];
+        let first = overlaps.files.first();
+        for (id, parts) in first.iter().flat_map(|file| &file.sequences) {
+            let mut begun = parts.iter().filter_map(|part| part.stretch);
+            if let Some(index) = begun.find(|index| overlaps.stretches.get(*index) == Some(&0)) {
+                stretches[index] = Some(*id);
+            }
         }
+        Self {
+            used: kept.collect(),
+            next: SERVICE + 1,
+            stretches,
+        }
+    }
+
+    /// Returns the id of a stretch.
+    fn of_stretch(&mut self, index: usize) -> u32 {
+        if let Some(Some(id)) = self.stretches.get(index) {
+            return *id;
+        }
+        let id = self.take();
+        if let Some(place) = self.stretches.get_mut(index) {
+            *place = Some(id);
+        }
+        id
     }
 
     fn take(&mut self) -> u32 {
@@ -78,6 +111,12 @@ pub(super) struct Renumbering {
     /// writer has this id in one of the files.
     pub(super) shares_service: bool,
     pub(super) tracks: HashMap<u64, u64>,
+    /// The id of the machine; 0 for the first one.
+    pub(super) machine_id: u32,
+    /// True if the file describes its machine: it is the first of this machine.
+    pub(super) describes_machine: bool,
+    /// The packets that other files have, too.
+    pub(super) overlap: FileOverlap,
 }
 
 /// Rewrites the packets of one file.
@@ -85,7 +124,17 @@ pub(super) struct Renumbering {
 pub(super) struct Rewriter {
     renumbering: Renumbering,
     sequences: HashMap<u32, u32>,
+    /// How far the sequences that overlap with other files have been read.
+    progress: HashMap<u32, Progress>,
     packet: Vec<u8>,
+}
+
+/// How far a sequence has been read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    part: usize,
+    /// The number of packets of the part that were read.
+    packets: u64,
 }
 
 impl Rewriter {
@@ -96,6 +145,7 @@ impl Rewriter {
         Self {
             renumbering,
             sequences: kept.collect(),
+            progress: HashMap::new(),
             packet: Vec::new(),
         }
     }
@@ -110,17 +160,21 @@ impl Rewriter {
         bytes: &[u8],
         ids: &mut SequenceIds,
     ) -> Result<Option<&[u8]>, DecodeError> {
+        if !self.renumbering.overlap.sequences.is_empty() && !self.enter_part(bytes, ids)? {
+            return Ok(None);
+        }
         let Self {
             renumbering,
             sequences,
             packet: out,
+            ..
         } = self;
         out.clear();
         let mut is_kept = true;
         copy_fields(bytes, out, |field, out| {
             match (field.number, field.value) {
-                (packet::SEQUENCE_ID, Value::Varint(id)) if !renumbering.is_first => {
-                    let id = merged_id(id as u32, sequences, ids);
+                (packet::SEQUENCE_ID, Value::Varint(id)) if renumbering.has_new_ids() => {
+                    let id = renumbering.merged_id(id as u32, sequences, ids);
                     append_varint_field(packet::SEQUENCE_ID, id.into(), out);
                 }
                 (packet::SERVICE_EVENT, Value::Bytes(event)) => {
@@ -142,11 +196,17 @@ impl Rewriter {
                         renumbering.copy_defaults(defaults, out)
                     })?;
                 }
-                (packet::SEQUENCE_ACCOUNTS, Value::Bytes(accounts)) if !renumbering.is_first => {
+                (packet::SEQUENCE_ACCOUNTS, Value::Bytes(accounts))
+                    if renumbering.has_new_ids() =>
+                {
                     append_message(field.number, out, |out| {
-                        copy_accounts(accounts, out, |id| merged_id(id, sequences, ids))
+                        copy_accounts(accounts, out, |id| {
+                            let is_whole = !renumbering.overlap.has_duplicates(id);
+                            is_whole.then(|| renumbering.merged_id(id, sequences, ids))
+                        })
                     })?;
                 }
+                (packet::SYSTEM_INFO, _) if renumbering.describes_machine => return Ok(false),
                 (number, _) => {
                     is_kept &= renumbering.is_first || !packet::OF_RECORDING.contains(&number);
                     return Ok(false);
@@ -154,11 +214,51 @@ impl Rewriter {
             }
             Ok(true)
         })?;
+        if renumbering.machine_id != 0 {
+            append_varint_field(packet::MACHINE_ID, renumbering.machine_id.into(), out);
+        }
         Ok(is_kept.then_some(self.packet.as_slice()))
+    }
+
+    /// Finds the part of its sequence that a packet is in, and the id of this part. Returns false if
+    /// an earlier file has the packet.
+    fn enter_part(&mut self, packet: &[u8], ids: &mut SequenceIds) -> Result<bool, DecodeError> {
+        let id = Packet::decode(packet)?.head.sequence_id;
+        let Some(parts) = self.renumbering.overlap.sequences.get(&id) else {
+            return Ok(true);
+        };
+        let progress = self.progress.entry(id).or_default();
+        while let Some(part) = parts.get(progress.part) {
+            if progress.packets == part.packets {
+                *progress = Progress {
+                    part: progress.part + 1,
+                    packets: 0,
+                };
+                continue;
+            }
+            progress.packets += 1;
+            let Some(stretch) = part.stretch else {
+                return Ok(false);
+            };
+            self.sequences.insert(id, ids.of_stretch(stretch));
+            return Ok(true);
+        }
+        Ok(true)
     }
 }
 
 impl Renumbering {
+    /// Returns true if sequences may get new ids.
+    fn has_new_ids(&self) -> bool {
+        !self.is_first || !self.overlap.sequences.is_empty()
+    }
+
+    /// Returns the id that a sequence has in the merged trace.
+    fn merged_id(&self, id: u32, sequences: &mut HashMap<u32, u32>, ids: &mut SequenceIds) -> u32 {
+        let new = || if self.is_first { id } else { ids.take() };
+        *sequences.entry(id).or_insert_with(new)
+    }
+
     fn has_tracks(&self) -> bool {
         !self.tracks.is_empty()
     }
@@ -198,15 +298,11 @@ impl Renumbering {
     }
 }
 
-/// Returns the id that a sequence has in the merged trace.
-fn merged_id(id: u32, sequences: &mut HashMap<u32, u32>, ids: &mut SequenceIds) -> u32 {
-    *sequences.entry(id).or_insert_with(|| ids.take())
-}
-
+/// Copies accounts of sequences. Leaves out those of sequences for which `merged_id` returns `None`.
 fn copy_accounts(
     accounts: &[u8],
     out: &mut Vec<u8>,
-    mut merged_id: impl FnMut(u32) -> u32,
+    mut merged_id: impl FnMut(u32) -> Option<u32>,
 ) -> Result<(), DecodeError> {
     copy_fields(accounts, out, |field, out| {
         let Field {
@@ -216,6 +312,8 @@ fn copy_accounts(
         else {
             return Ok(false);
         };
+        let start = out.len();
+        let mut is_kept = true;
         append_message(ACCOUNT, out, |out| {
             copy_fields(account, out, |field, out| {
                 let Field {
@@ -225,10 +323,16 @@ fn copy_accounts(
                 else {
                     return Ok(false);
                 };
-                append_varint_field(ACCOUNT_SEQUENCE_ID, merged_id(id as u32).into(), out);
+                match merged_id(id as u32) {
+                    Some(id) => append_varint_field(ACCOUNT_SEQUENCE_ID, id.into(), out),
+                    None => is_kept = false,
+                }
                 Ok(true)
             })
         })?;
+        if !is_kept {
+            out.truncate(start);
+        }
         Ok(true)
     })
 }

@@ -1,16 +1,17 @@
-//! The first pass over a file: finds the ids of its sequences and tracks.
+//! The first pass over a file: finds its sequences, tracks and clocks, and its machine.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use protozero::DecodeError;
-use tracezero_core::protos::{TracePacket, TracePacketDecoder, TrackDescriptorDecoder};
+use tracezero_core::protos::{TracePacket, TracePacketDecoder};
 use tracezero_reader::Packet;
 
-use super::clocks::time_of_day_ns;
+use super::clocks::{FileClocks, Snapshot};
+use super::host::Host;
+use super::packet_hash::anchor_time;
 use super::rewrite::SERVICE;
+use super::tracks::{FileTracks, Tracks};
 use crate::error::ToolError;
 use crate::packets::Packets;
 
@@ -21,37 +22,31 @@ const CLOCKS_AGREE_WITHIN_NS: i128 = 1_000_000_000;
 /// and sequences together take about 1 GB.
 const MAX_TRACKS: usize = 4 << 20;
 const MAX_SEQUENCES: usize = 4 << 20;
-/// The maximum number of a track's ancestors that are considered.
-const MAX_PARENTS: usize = 64;
-
-/// The tracks of all files so far, by the uuid that they have in the merged trace.
-#[derive(Debug, Default)]
-pub(super) struct Tracks(HashMap<u64, Identity>);
+/// The maximum number of other machines that a file may have.
+const MAX_MACHINES: usize = 256;
 
 /// The ids, tracks and clocks of one file.
 #[derive(Debug)]
 pub(super) struct Survey {
-    path: PathBuf,
-    pub(super) sequences: HashSet<u32>,
+    pub(super) path: PathBuf,
+    pub(super) sequences: HashMap<u32, SequenceFacts>,
     /// True if the sequence with the service's id belongs to an ordinary writer. That happens in
     /// traces that were written without a service.
     pub(super) service_id_is_a_writers: bool,
-    /// The new uuids of tracks whose own uuid belongs to another track of an earlier file.
-    pub(super) renumbered_tracks: HashMap<u64, u64>,
-    /// The tracks of processes, by process id.
-    processes: HashMap<i32, u64>,
-    /// The time of day minus boot time.
-    time_of_day_ns: Option<i128>,
+    pub(super) tracks: FileTracks,
+    pub(super) clocks: FileClocks,
+    pub(super) host: Host,
+    /// The ids of other machines whose packets the file has.
+    pub(super) machine_ids: BTreeSet<u32>,
 }
 
-/// The properties by which tracks of the same uuid in two files are recognized as different.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Identity {
-    pid: Option<i32>,
-    tid: Option<i64>,
-    parent: u64,
-    /// The hash of the name.
-    name: Option<u64>,
+/// What the packets of a sequence tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SequenceFacts {
+    /// The process that has written the sequence.
+    pub(super) pid: Option<i32>,
+    /// The times of the first and the last packet whose time does not depend on other packets.
+    pub(super) anchors_ns: Option<(u64, u64)>,
 }
 
 /// A reason why two files may not belong together.
@@ -62,38 +57,38 @@ pub(super) enum Difference<'s> {
 }
 
 impl Survey {
-    /// Reads the `index`-th file. Damage is not reported: the second pass does that.
-    pub(super) fn of(index: usize, path: &Path, all: &mut Tracks) -> Result<Self, ToolError> {
+    /// Reads a file. `all` are the tracks of earlier files. Damage is not reported: the second pass
+    /// does that.
+    pub(super) fn of(path: &Path, all: &Tracks) -> Result<Self, ToolError> {
         let mut survey = Self {
             path: path.to_owned(),
-            sequences: HashSet::new(),
+            sequences: HashMap::new(),
             service_id_is_a_writers: false,
-            renumbered_tracks: HashMap::new(),
-            processes: HashMap::new(),
-            time_of_day_ns: None,
+            tracks: FileTracks::default(),
+            clocks: FileClocks::default(),
+            host: Host::default(),
+            machine_ids: BTreeSet::new(),
         };
-        let mut tracks = HashMap::new();
         let mut packets = Packets::open_quietly(path)?;
-        let mut last_sequence = 0;
+        // The facts of the sequence that the last packet was on. Packets of a sequence come in runs.
+        let mut current = (0, SequenceFacts::default());
         while let Some(packet) = packets.next()? {
             // The second pass reports a packet that cannot be decoded as damage.
             let Ok(decoded) = Packet::decode(packet.bytes) else {
                 continue;
             };
-            if decoded.head.sequence_id != last_sequence {
-                last_sequence = decoded.head.sequence_id;
-                survey.sequences.insert(last_sequence);
+            let id = decoded.head.sequence_id;
+            if id != current.0 {
+                survey.sequences.insert(current.0, current.1);
+                current = (id, *survey.sequences.entry(id).or_default());
             }
-            if decoded.head.sequence_id == SERVICE {
+            current.1.add(&decoded);
+            if id == SERVICE {
                 survey.service_id_is_a_writers |= has_state(&decoded);
             }
-            if survey.time_of_day_ns.is_none() {
-                survey.time_of_day_ns = time_of_day_ns(packet.bytes);
-            }
-            if let Ok(Some(track)) = TracePacketDecoder::new(packet.bytes).track_descriptor() {
-                let _ = survey.add_track(track, &mut tracks);
-            }
-            if all.0.len() + tracks.len() > MAX_TRACKS || survey.sequences.len() > MAX_SEQUENCES {
+            survey.add(&decoded);
+            let tracks = all.len() + survey.tracks.len();
+            if tracks > MAX_TRACKS || survey.sequences.len() > MAX_SEQUENCES {
                 return Err(ToolError::Read {
                     path: path.to_owned(),
                     message: format!(
@@ -102,74 +97,64 @@ impl Survey {
                 });
             }
         }
-        survey.renumber(index as u64, &tracks, all);
+        survey.sequences.insert(current.0, current.1);
         Ok(survey)
     }
 
-    fn add_track(
-        &mut self,
-        track: TrackDescriptorDecoder<'_>,
-        tracks: &mut HashMap<u64, Identity>,
-    ) -> Result<(), DecodeError> {
-        let uuid = track.uuid()?.unwrap_or_default();
-        let known = tracks.entry(uuid).or_default();
-        if let Some(process) = track.process()? {
-            known.pid = process.pid()?.or(known.pid);
-            self.processes.extend(known.pid.map(|pid| (pid, uuid)));
+    fn add(&mut self, packet: &Packet<'_>) {
+        if packet.head.payload_field == TracePacket::TRACK_EVENT_FIELD_NUMBER {
+            return;
         }
-        if let Some(thread) = track.thread()? {
-            known.pid = thread.pid()?.or(known.pid);
-            known.tid = thread.tid()?.map(i64::from).or(known.tid);
+        if let Ok(Some(track)) = TracePacketDecoder::new(packet.bytes()).track_descriptor() {
+            // Ignore the error: the second pass copies a malformed descriptor as it is.
+            let _ = self.tracks.add(track);
         }
-        if let Some(parent) = track.parent_uuid()? {
-            known.parent = parent;
+        if let Some(id @ 1..) = packet.head.machine_id {
+            if self.machine_ids.len() < MAX_MACHINES {
+                self.machine_ids.insert(id);
+            }
+            return;
         }
-        if let Some(name) = track.name()?.or(track.static_name()?) {
-            known.name = Some(hash(name));
+        if let Some(snapshot) = Snapshot::of_packet(packet.bytes()) {
+            self.clocks.add(snapshot);
         }
-        Ok(())
+        self.host.add(packet);
     }
 
-    /// Gives new uuids to tracks that differ from those of earlier files, and to all tracks below
-    /// them.
-    fn renumber(&mut self, file: u64, tracks: &HashMap<u64, Identity>, all: &mut Tracks) {
-        let taken: HashSet<u64> = tracks
+    /// Returns the earliest time that a packet tells; that of the first clock snapshot if none does.
+    /// Snapshots of a ring also have the clock snapshot from the begin of their recording, which may
+    /// be long ago.
+    pub(super) fn first_ns(&self) -> u64 {
+        let writers = self
+            .sequences
             .iter()
-            .filter(|(uuid, track)| {
-                let other = all.0.get(uuid);
-                other.is_some_and(|other| track.contradicts(other))
-            })
-            .map(|(uuid, _)| *uuid)
-            .collect();
-        for (uuid, track) in tracks {
-            let lineage = std::iter::successors(Some(*uuid), |uuid| {
-                tracks.get(uuid).map(|track| track.parent)
-            });
-            let merged = if lineage.take(MAX_PARENTS).any(|uuid| taken.contains(&uuid)) {
-                let merged = hash((file, uuid));
-                self.renumbered_tracks.insert(*uuid, merged);
-                merged
-            } else {
-                *uuid
-            };
-            all.0.entry(merged).or_insert(*track);
-        }
+            .filter(|(id, _)| self.is_of_writer(**id));
+        let anchors = writers.filter_map(|(_, facts)| Some(facts.anchors_ns?.0));
+        let first = anchors.min().or(self.clocks.first_boot_ns);
+        first.unwrap_or_default()
     }
 
-    /// Returns reasons against merging this file with another.
+    /// Returns true if the sequence is not that of the service.
+    pub(super) fn is_of_writer(&self, sequence_id: u32) -> bool {
+        sequence_id > SERVICE || (sequence_id == SERVICE && self.service_id_is_a_writers)
+    }
+
+    /// Returns reasons against merging this file with another of the same machine.
     pub(super) fn differences<'s>(&'s self, other: &'s Self) -> Vec<Difference<'s>> {
         let files = [other.path.as_path(), self.path.as_path()];
         let mut found = Vec::new();
-        if let (Some(a), Some(b)) = (self.time_of_day_ns, other.time_of_day_ns)
+        if let (Some(a), Some(b)) = (self.clocks.ahead_ns(), other.clocks.ahead_ns())
             && (a - b).abs() > CLOCKS_AGREE_WITHIN_NS
         {
             let seconds = (a - b).abs() as f64 / 1e9;
             found.push(Difference::Clocks { files, seconds });
         }
+        let others = &other.tracks.processes;
         let mut shared: Vec<i32> = self
+            .tracks
             .processes
             .iter()
-            .filter(|(pid, uuid)| other.processes.get(pid).is_some_and(|other| other != *uuid))
+            .filter(|(pid, uuid)| others.get(pid).is_some_and(|other| other != *uuid))
             .map(|(pid, _)| *pid)
             .collect();
         shared.sort_unstable();
@@ -182,6 +167,17 @@ impl Survey {
     }
 }
 
+impl SequenceFacts {
+    #[inline]
+    fn add(&mut self, packet: &Packet<'_>) {
+        self.pid = self.pid.or(packet.head.trusted_pid);
+        if let Some(time_ns) = anchor_time(packet) {
+            let (first, last) = self.anchors_ns.unwrap_or((time_ns, time_ns));
+            self.anchors_ns = Some((first.min(time_ns), last.max(time_ns)));
+        }
+    }
+}
+
 /// Returns true if a packet depends on other packets of its sequence, or if other packets depend on
 /// it.
 fn has_state(packet: &Packet<'_>) -> bool {
@@ -189,22 +185,6 @@ fn has_state(packet: &Packet<'_>) -> bool {
         || packet.head.payload_field == TracePacket::TRACK_EVENT_FIELD_NUMBER
         || !packet.interned_data().is_empty()
         || !packet.defaults().is_empty()
-}
-
-impl Identity {
-    /// Returns true if this track cannot be the same track as `other`.
-    fn contradicts(&self, other: &Self) -> bool {
-        fn differ<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
-            matches!((a, b), (Some(a), Some(b)) if a != b)
-        }
-        let is_of_system = self.pid.is_some() && other.pid.is_some();
-        differ(self.pid, other.pid)
-            || differ(self.tid, other.tid)
-            || self.pid.is_some() != other.pid.is_some()
-            // Threads and processes may change their names.
-            || (!is_of_system && differ(self.name, other.name))
-            || (!is_of_system && self.parent != other.parent)
-    }
 }
 
 impl fmt::Display for Difference<'_> {
@@ -216,8 +196,10 @@ impl fmt::Display for Difference<'_> {
             } => write!(
                 f,
                 "the clocks of {} and {} are {seconds:.1} s apart; their times do not compare if they \
-                 come from two machines, or if the machine was rebooted between them",
+                 come from two machines, or if the machine was rebooted between them: then add \
+                 --machine {}=NAME",
                 a.display(),
+                b.display(),
                 b.display()
             ),
             Self::Process { files: [a, b], pid } => write!(
@@ -228,10 +210,4 @@ impl fmt::Display for Difference<'_> {
             ),
         }
     }
-}
-
-fn hash(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }

@@ -49,7 +49,10 @@ impl<'t> Threads<'t> {
         };
         for track in log.tracks() {
             let first = log.on(track).first();
-            if let TrackKind::Thread { pid, tid, .. } = tracks.track(track).kind
+            let described = tracks.track(track);
+            if let TrackKind::Thread { pid, tid, .. } = described.kind
+                // The timelines are those of the service's machine.
+                && described.machine_id == 0
                 && let Some(first) = first
                 && let Some(thread) = timelines.find_thread(pid, tid, first.begin_ns)
             {

@@ -328,6 +328,9 @@ impl Loader {
             let Some(first) = self.timeline.events[id.index()].first() else {
                 continue;
             };
+            if track.machine_id != 0 {
+                continue; // The timelines are those of the service's machine.
+            }
             match timelines.find_thread(pid, tid, first.time_ns) {
                 Some(thread) => threads.push((index_of(id), thread)),
                 None => unknown += 1,

@@ -11,14 +11,19 @@ use super::timeline::Track;
 /// The maximum size of a name. Longer ones are cut.
 const NAME_MAX_BYTES: usize = 1024;
 
+/// The tracks of processes, by machine and process id.
+type Processes = HashMap<(u32, i32), TrackId>;
+
 /// Returns the descriptions of all tracks, in the order of their ids.
 pub(crate) fn describe(table: &TrackTable, names: &NameTable) -> Vec<Track> {
     let processes = table.iter().filter_map(|(id, track)| match track.kind {
         // Only a process without a parent: one under its own thread would make a cycle.
-        TrackKind::Process { pid, .. } if track.parent.is_none() => Some((pid, id)),
+        TrackKind::Process { pid, .. } if track.parent.is_none() => {
+            Some(((track.machine_id, pid), id))
+        }
         _ => None,
     });
-    let processes: HashMap<i32, TrackId> = processes.collect();
+    let processes: Processes = processes.collect();
     let all = table.iter();
     all.map(|(id, _)| describe_one(table, names, &processes, id))
         .collect()
@@ -27,7 +32,7 @@ pub(crate) fn describe(table: &TrackTable, names: &NameTable) -> Vec<Track> {
 fn describe_one(
     table: &TrackTable,
     names: &NameTable,
-    processes: &HashMap<i32, TrackId>,
+    processes: &Processes,
     id: TrackId,
 ) -> Track {
     let track = table.track(id);
@@ -73,18 +78,14 @@ fn describe_one(
 
 /// Returns the parent of a track, or the track of a thread's process. Returns `None` if the parents
 /// form a cycle.
-fn parent_of(
-    table: &TrackTable,
-    processes: &HashMap<i32, TrackId>,
-    id: TrackId,
-) -> Option<TrackId> {
+fn parent_of(table: &TrackTable, processes: &Processes, id: TrackId) -> Option<TrackId> {
     let track = table.track(id);
     if track.parent.is_some() {
         let is_bounded = table.ancestry(id).count() < TrackTable::PARENTS_MAX;
         return track.parent.filter(|_| is_bounded);
     }
     match track.kind {
-        TrackKind::Thread { pid, .. } => processes.get(&pid).copied(),
+        TrackKind::Thread { pid, .. } => processes.get(&(track.machine_id, pid)).copied(),
         _ => None,
     }
 }

@@ -11,6 +11,8 @@ mod help; // --help, --version and exit statuses
 mod inspect; // processes that are stuck
 mod kernel_half; // traces with both halves
 mod merge;
+mod merge_machines; // traces of several machines
+mod merge_overlaps; // files with the same packets
 mod notify; // the daemon tells that it listens
 mod outline;
 mod output; // files that commands must not overwrite

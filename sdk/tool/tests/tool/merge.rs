@@ -104,7 +104,8 @@ fn notes_name_clocks_and_processes_that_disagree() {
     let (a, b) = (a.display(), b.display());
     let expected = format!(
         "note: the clocks of {a} and {b} are 60.0 s apart; their times do not compare if they \
-         come from two machines, or if the machine was rebooted between them\n\
+         come from two machines, or if the machine was rebooted between them: then add \
+         --machine {b}=NAME\n\
          note: {a} and {b} have different processes with the pid 10; they are shown as one\n\
          27 packets of 2 files\n"
     );
