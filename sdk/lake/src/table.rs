@@ -121,6 +121,7 @@ const PROCESS: &[Column] = &[
     key("upid", Int),
     column("pid", Int),
     column("name", Text),
+    key("machine_id", Int),
 ];
 
 const THREAD: &[Column] = &[
@@ -130,6 +131,7 @@ const THREAD: &[Column] = &[
     column("name", Text),
     column("upid", Int),
     column("is_main_thread", Int),
+    key("machine_id", Int),
 ];
 
 const TRACK: &[Column] = &[

@@ -9,6 +9,9 @@ use crate::error::LakeError;
 use crate::staging::Staging;
 use crate::table_writer::TableWriter;
 
+/// The machine of the service, of which the kernel's half of a trace is.
+const KERNELS_MACHINE: u32 = 0;
+
 /// The processes, threads and tracks of a trace.
 ///
 /// Processes and threads are numbered from 1, in the order in which the trace mentions them. Number 0 is that of
@@ -18,9 +21,10 @@ pub(super) struct Threads {
     names: NameTable,
     processes: Vec<Process>,
     threads: Vec<Thread>,
-    by_pid: HashMap<i32, i64>,
-    /// By the ids of the process and the thread.
-    by_ids: HashMap<(Option<i32>, i32), i64>,
+    /// By the machine and the id of the process.
+    by_pid: HashMap<(u32, i32), i64>,
+    /// By the machine and the ids of the process and the thread.
+    by_ids: HashMap<(u32, Option<i32>, i32), i64>,
     by_kernel_id: HashMap<ThreadId, i64>,
     /// For each track what it belongs to.
     owners: Vec<Owner>,
@@ -28,12 +32,14 @@ pub(super) struct Threads {
 
 #[derive(Clone, Copy, Debug)]
 struct Process {
+    machine_id: u32,
     pid: i32,
     name: NameId,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Thread {
+    machine_id: u32,
     tid: i32,
     name: NameId,
     pid: Option<i32>,
@@ -57,10 +63,14 @@ impl Threads {
         for (_, track) in tracks {
             match track.kind {
                 TrackKind::Process { pid, name } => {
-                    threads.add_process(pid, names.text(name));
+                    threads.add_process(track.machine_id, pid, names.text(name));
                 }
                 TrackKind::Thread { pid, tid, name } => {
-                    let utid = threads.add_thread(Some(pid), tid, names.text(name));
+                    let name = names.text(name);
+                    let utid = threads.add_thread(track.machine_id, Some(pid), tid, name);
+                    if track.machine_id != KERNELS_MACHINE {
+                        continue;
+                    }
                     // A thread of the process that has events is one that the kernel knows by the same ids, or
                     // by those of the initial namespace.
                     let range = kernel.range();
@@ -79,9 +89,10 @@ impl Threads {
             }
             let names = kernel.names();
             if let Some(pid) = thread.pid {
-                threads.add_process(pid, names.text(thread.process_name));
+                threads.add_process(KERNELS_MACHINE, pid, names.text(thread.process_name));
             }
-            let utid = threads.add_thread(thread.pid, thread.tid, names.text(thread.name));
+            let name = names.text(thread.name);
+            let utid = threads.add_thread(KERNELS_MACHINE, thread.pid, thread.tid, name);
             threads.by_kernel_id.insert(thread.id, utid);
         }
         let owners = tracks
@@ -99,25 +110,30 @@ impl Threads {
         threads
     }
 
-    fn add_process(&mut self, pid: i32, name: &str) -> i64 {
+    fn add_process(&mut self, machine_id: u32, pid: i32, name: &str) -> i64 {
         let next = self.processes.len() as i64 + 1;
-        let upid = *self.by_pid.entry(pid).or_insert(next);
+        let upid = *self.by_pid.entry((machine_id, pid)).or_insert(next);
         let name = self.names.intern(name);
         match self.processes.get_mut(upid as usize - 1) {
-            None => self.processes.push(Process { pid, name }),
+            None => self.processes.push(Process {
+                machine_id,
+                pid,
+                name,
+            }),
             Some(known) if known.name.is_none() => known.name = name,
             Some(_) => {}
         }
         upid
     }
 
-    fn add_thread(&mut self, pid: Option<i32>, tid: i32, name: &str) -> i64 {
-        let upid = pid.map(|pid| self.add_process(pid, ""));
+    fn add_thread(&mut self, machine_id: u32, pid: Option<i32>, tid: i32, name: &str) -> i64 {
+        let upid = pid.map(|pid| self.add_process(machine_id, pid, ""));
         let next = self.threads.len() as i64 + 1;
-        let utid = *self.by_ids.entry((pid, tid)).or_insert(next);
+        let utid = *self.by_ids.entry((machine_id, pid, tid)).or_insert(next);
         let name = self.names.intern(name);
         match self.threads.get_mut(utid as usize - 1) {
             None => self.threads.push(Thread {
+                machine_id,
                 tid,
                 name,
                 pid,
@@ -140,11 +156,12 @@ impl Threads {
         for (_, track) in tracks.ancestry(id) {
             match track.kind {
                 TrackKind::Thread { pid, tid, .. } if owner.utid.is_none() => {
-                    owner.utid = self.by_ids.get(&(Some(pid), tid)).copied();
-                    owner.upid = self.by_pid.get(&pid).copied();
+                    let ids = (track.machine_id, Some(pid), tid);
+                    owner.utid = self.by_ids.get(&ids).copied();
+                    owner.upid = self.by_pid.get(&(track.machine_id, pid)).copied();
                 }
                 TrackKind::Process { pid, .. } if owner.upid.is_none() => {
-                    owner.upid = self.by_pid.get(&pid).copied();
+                    owner.upid = self.by_pid.get(&(track.machine_id, pid)).copied();
                 }
                 _ => {}
             }
@@ -193,7 +210,8 @@ impl Threads {
                 .row(staging)?
                 .int(upid)
                 .int(process.pid.into())
-                .maybe_name(process.name, &self.names);
+                .maybe_name(process.name, &self.names)
+                .int(process.machine_id.into());
         }
         Ok(())
     }
@@ -212,7 +230,8 @@ impl Threads {
                 .int(thread.tid.into())
                 .maybe_name(thread.name, &self.names)
                 .maybe_int(thread.upid)
-                .maybe_int(is_main);
+                .maybe_int(is_main)
+                .int(thread.machine_id.into());
         }
         Ok(())
     }
