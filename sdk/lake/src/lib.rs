@@ -1,6 +1,8 @@
 //! Exports traces as tables in Parquet files, which DuckDB, Spark, DataFusion and other engines read.
 //!
-//! The command `tracezero export parquet` uses this crate.
+//! A [`Lake`] is a folder of files, by table, day and service. [`Lake::export`] adds the rows of a trace. Memory is
+//! bounded, however long the trace is: rows that must be sorted are sorted on disk. Tables and columns are listed at
+//! [`Table`]. The command `tracezero export parquet` does the same for files.
 
 mod table; // tables and columns
 mod promoted; // arguments with a column of their own
