@@ -3,6 +3,7 @@
 # without a loss, and reads a large trace with little memory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source ci/memory.sh
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -46,6 +47,18 @@ echo "--- a large trace"
     "$binaries/tracezero" summary "$folder/many_spans"
     "$binaries/tracezero" check "$folder/many_spans"
 )
+
+echo "--- export"
+peak=$(peak_mib "$folder/log" "$binaries/tracezero" export parquet "$folder/many_spans" -o "$folder/lake")
+cat "$folder/log"
+slices=$(sed -n 's/.* \([0-9]*\) slices.*/\1/p' "$folder/log")
+bytes=$(find "$folder/lake/slice" -name '*.parquet' -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
+echo "$peak MiB, $bytes bytes for $slices slices"
+((peak < 256 && bytes <= 8 * slices))
+# Another export changes nothing, and joined files have the rows of all traces.
+"$binaries/tracezero" export parquet "$folder/many_spans" -o "$folder/lake" 2>&1 | grep '1 trace in the lake already'
+"$binaries/tracezero" export parquet "$folder"/*.pftrace -o "$folder/lake"
+"$binaries/tracezero" lake compact "$folder/lake"
 
 echo "--- units of the service manager"
 if command -v systemd-analyze >/dev/null; then
