@@ -15,7 +15,7 @@
 //!     counter!("io", "open_files", 3);
 //! }
 //! instant!("app", "done");
-//! println!("{}", session.finish()?); // 4 events, 1257 bytes, 0 lost: app.pftrace
+//! println!("{}", session.finish()?); // 4 events, 1649 bytes, 0 lost: app.pftrace
 //! # std::fs::remove_dir_all(&directory).expect("removed");
 //! # Ok::<(), tracezero::Error>(())
 //! ```
@@ -68,6 +68,7 @@ pub mod android {
 
 // Modules that users call.
 pub mod crash; // what a killed process leaves behind
+mod trace_attributes; // which service and version traces come from
 mod consumer; // handles to sessions
 mod data_source_macros; // `data_source!` and `data_source_state!`
 mod report; // what was recorded, and what was lost
@@ -90,8 +91,8 @@ pub(crate) mod config; // what to record
 pub use capture_handle::{Attached, CaptureHandle, CapturedFuture};
 pub use config::{
     BufferConfig, BufferExhaustedPolicy, BuiltinDataSources, Compression, ConfigError,
-    DataSourceConfig, FillPolicy, PrimaryTraceClock, SessionSemaphore, TraceAttributeValue,
-    TraceConfig, TrackEventConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
+    DataSourceConfig, FillPolicy, PrimaryTraceClock, SessionSemaphore, TraceConfig,
+    TrackEventConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
 };
 pub use consumer::{InMemorySession, Session, SessionControl, Snapshot, on_error, service_state};
 #[doc(hidden)]
@@ -107,6 +108,7 @@ pub use process_end::{finish_recordings, leave_signals_alone};
 pub use report::{BufferMemory, Losses, Report, Warning};
 #[cfg(feature = "system")]
 pub use system::{System, SystemBuilder, SystemState, SystemStats};
+pub use trace_attributes::{set_service, set_trace_attribute};
 #[cfg(feature = "system")]
 #[doc(inline)]
 pub use tracezero_consumer::{
@@ -125,6 +127,8 @@ pub use tracezero_core::ids::{ProducerId, SessionId};
 pub use tracezero_core::protos;
 #[doc(inline)]
 pub use tracezero_core::shm::MemoryError;
+#[doc(inline)]
+pub use tracezero_core::trace_attributes::TraceAttributeValue;
 #[doc(inline)]
 pub use tracezero_macros::{ArgValue, trace};
 #[doc(inline)]

@@ -19,9 +19,12 @@ use tracezero_core::own_thread;
 use tracezero_core::process_hooks;
 use tracezero_core::reentry;
 use tracezero_core::shm::{Geometry, shared_memory};
+use tracezero_core::trace_attributes::{self, TraceAttributes};
 use tracezero_producer::{self as producer, Arbiter, ArbiterConfig, ProcessProducer, Realm};
 use tracezero_service::trace_buffer::ClientIdentity;
-use tracezero_service::{CentralBuffer, ConnectRequest, Limits, Machine, Service};
+use tracezero_service::{
+    CentralBuffer, ClockReading, ConnectRequest, Environment, Limits, Machine, Service,
+};
 use tracezero_track_event::TRACK_EVENT;
 
 /// How long the timer thread sleeps at most while no timer is set.
@@ -137,7 +140,12 @@ impl Runtime {
             None => shared_memory(geometry),
         };
         let (producer_memory, service_memory) = memory.map_err(Error::SharedMemory)?;
-        let service = Service::new(Arc::new(Machine), LIMITS);
+        let environment: Arc<dyn Environment> = match realm {
+            // The traces of tests must not depend on the machine.
+            Realm::Capture(_) => Arc::new(Machine),
+            _ => Arc::new(ProcessEnvironment),
+        };
+        let service = Service::new(environment, LIMITS);
         let client = ClientIdentity {
             uid: Some(rustix::process::getuid().as_raw()),
             pid: Some(std::process::id()),
@@ -188,6 +196,35 @@ impl Runtime {
         for buffer in buffers {
             self.arbiter.forget_buffer(buffer.id);
         }
+    }
+}
+
+/// The machine, for the service of this process: its traces say where they come from.
+struct ProcessEnvironment;
+
+impl Environment for ProcessEnvironment {
+    fn now_ns(&self) -> u64 {
+        Machine.now_ns()
+    }
+
+    fn time_of_day_ms(&self) -> u64 {
+        Machine.time_of_day_ms()
+    }
+
+    fn clocks(&self) -> Vec<ClockReading> {
+        Machine.clocks()
+    }
+
+    fn random_bits(&self) -> u64 {
+        Machine.random_bits()
+    }
+
+    fn uid(&self) -> u32 {
+        Machine.uid()
+    }
+
+    fn trace_attributes(&self) -> TraceAttributes {
+        trace_attributes::of_process()
     }
 }
 

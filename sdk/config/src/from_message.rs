@@ -173,6 +173,7 @@ fn session_config(
         records_all: local.records_all,
         builtin_data_sources: builtin_data_sources(
             &message.builtin_data_sources.unwrap_or_default(),
+            local,
             &root.field("builtin_data_sources"),
             omissions,
         )?,
@@ -345,13 +346,16 @@ fn check_patterns(config: &TrackEventConfig, at: &Place<'_>) -> Result<(), Confi
 
 fn builtin_data_sources(
     message: &message::BuiltinDataSource,
+    local: &LocalChoices,
     at: &Place<'_>,
     omissions: &mut Omissions,
 ) -> Result<BuiltinDataSources, ConfigError> {
+    let disable_system_info = message.disable_system_info.unwrap_or(false);
     Ok(BuiltinDataSources {
         disable_clock_snapshotting: message.disable_clock_snapshotting.unwrap_or(false),
         disable_trace_config: message.disable_trace_config.unwrap_or(false),
-        disable_system_info: message.disable_system_info.unwrap_or(false),
+        disable_system_info,
+        disable_trace_attributes: disable_system_info || local.without_trace_attributes,
         disable_service_events: message.disable_service_events.unwrap_or(false),
         disable_chunk_usage_histograms: message.disable_chunk_usage_histograms.unwrap_or(false),
         disable_extension_descriptors: message.disable_extension_descriptors.unwrap_or(false),

@@ -21,6 +21,8 @@ pub struct LocalChoices {
     pub buffer_limits_kb: SmallMap<usize, u32>,
     /// The longest waits of trace writers, by index of the data source.
     pub stall_limits: SmallMap<usize, Duration>,
+    /// True if the trace has no attributes but those of the configuration.
+    pub without_trace_attributes: bool,
     /// The directory for crash files, if the session has them.
     pub crash_directory: Option<PathBuf>,
 }
@@ -32,6 +34,7 @@ impl Default for LocalChoices {
             wait_limit: DEFAULT_WAIT_LIMIT,
             buffer_limits_kb: SmallMap::new(),
             stall_limits: SmallMap::new(),
+            without_trace_attributes: false,
             crash_directory: None,
         }
     }

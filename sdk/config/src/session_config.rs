@@ -145,6 +145,9 @@ pub struct BuiltinDataSources {
     pub disable_trace_config: bool,
     /// True if the service writes no packet that describes the system.
     pub disable_system_info: bool,
+    /// True if the service writes no packet with attributes of the machine and the process. A
+    /// configuration that wants no description of the system wants no attributes either.
+    pub disable_trace_attributes: bool,
     /// True if the service writes no events about the session, such as its start.
     pub disable_service_events: bool,
     /// True if the statistics contain no histograms of chunk sizes.

@@ -7,6 +7,7 @@
 pub mod clock; // the trace clock
 pub mod counter_value; // values of counters: integers and floats
 pub mod ids; // ids of sessions, producers, buffers, writers
+pub mod trace_attributes; // which machine, boot, service and version a trace comes from
 // Memory and files that survive the process.
 pub mod crash_files; // shared memory and trace buffers in files
 pub mod file_memory; // mapped bytes and words

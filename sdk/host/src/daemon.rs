@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use tracezero_core::trace_attributes::refused_environment;
 use tracezero_ipc::address::Address;
 use tracezero_ipc::listener::{Listener, Permissions};
 use tracezero_ipc::waker::Waker;
@@ -16,7 +17,7 @@ use crate::detached::Detached;
 use crate::event_loop::{EventLoop, Side};
 use crate::host::Host;
 use crate::limits::{END_LIMIT, SLOW_READER_LIMIT, STUCK_READER_LIMIT};
-use crate::log::Log;
+use crate::log::{Log, Subject};
 use crate::log_environment::LogEnvironment;
 use crate::memory::MemoryQuotas;
 use crate::outgoing::Noted;
@@ -225,6 +226,11 @@ impl Daemon {
             buffers_bytes: options.buffers_max_bytes,
             ..Limits::default()
         };
+        for refused in refused_environment() {
+            options
+                .log
+                .line(Subject::Session, format_args!("{refused}"));
+        }
         let environment = LogEnvironment::new(options.log.clone());
         let host = Arc::new(Host {
             uid: Machine.uid(),

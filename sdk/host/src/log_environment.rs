@@ -1,6 +1,7 @@
 //! The machine, for the service of a daemon: limits that producers reach go to the log.
 
 use tracezero_core::ids::SessionId;
+use tracezero_core::trace_attributes::{self, TraceAttributes};
 use tracezero_service::{ClockReading, Environment, LimitReached, Machine, StateStats};
 
 use crate::log::{Log, Subject};
@@ -35,6 +36,10 @@ impl Environment for LogEnvironment {
 
     fn uid(&self) -> u32 {
         Machine.uid()
+    }
+
+    fn trace_attributes(&self) -> TraceAttributes {
+        trace_attributes::of_daemon()
     }
 
     /// The daemon has one thread. While that waits for pages, producers fill their shared memory, and

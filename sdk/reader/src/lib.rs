@@ -64,6 +64,7 @@ mod interning; // definitions of interned ids
 mod clocks; // converts timestamps to nanoseconds of the trace clock
 mod machines; // converts times of other machines to the trace clock
 mod tracks; // tracks and their descriptors
+mod identity; // where a trace comes from
 mod recordings; // tells whether a recording is complete
 mod sequence; // the incremental state of a sequence
 mod track_event; // field numbers of older events
@@ -99,6 +100,7 @@ pub use event::{Correlation, Event, EventHead, EventKind, LogLine};
 #[doc(hidden)]
 pub use first_polls::FreshSpans;
 pub use full_states::FullStates;
+pub use identity::{TraceIdentities, TraceIdentity};
 pub use location::Location;
 pub use losses::{BufferLosses, Losses, SequenceLosses};
 pub use names::{NameId, NameTable};
@@ -113,6 +115,7 @@ pub use slices::{OpenSlice, SLICES_MAX_DEPTH, Slice, SliceCounts, Slices};
 pub use time_order::InTimeOrder;
 pub use trace_reader::TraceReader;
 pub use tracezero_core::counter_value::CounterValue;
+pub use tracezero_core::trace_attributes::TraceAttributeValue;
 pub use tracks::{Counter, Track, TrackId, TrackIter, TrackKind, TrackTable};
 pub use value::Value;
 #[doc(hidden)]

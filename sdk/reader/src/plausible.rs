@@ -51,6 +51,7 @@ pub(super) const fn has_its_wire_type(field: Field<'_>) -> bool {
         | fields::CLOCK_SNAPSHOT
         | fields::TRACK_EVENT
         | fields::INTERNED_DATA
+        | fields::TRACE_ATTRIBUTES
         | fields::TRACE_CONFIG
         | fields::TRACE_STATS
         | fields::COMPRESSED_PACKETS

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::damage::Damage;
 use crate::error::ReadError;
+use crate::identity::TraceIdentity;
 use crate::names::NameTable;
 use crate::packet::{Packet, PacketHead};
 use crate::packets::{PacketReader, PacketStep, RawPacket};
@@ -124,6 +125,14 @@ impl<R> TraceReader<R> {
     #[must_use]
     pub const fn forgotten_sequences(&self) -> u64 {
         self.state.sequences.forgotten()
+    }
+
+    /// Returns where the trace comes from, as far as it has been read: usually one identity, several if it
+    /// was merged from several traces, and none if it has no attributes. A trace of this SDK has them near
+    /// its begin.
+    #[must_use]
+    pub fn identities(&self) -> &[TraceIdentity] {
+        self.state.identities.as_slice()
     }
 
     /// Returns how each recording in the trace ended. Call it after the trace has been read to its

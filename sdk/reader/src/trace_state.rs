@@ -5,6 +5,7 @@ use crate::clocks::{BOOTTIME_CLOCK_ID, ClockError, GlobalClocks};
 use crate::decode_event::EventTables;
 use crate::event::{Event, EventHead};
 use crate::fields;
+use crate::identity::TraceIdentities;
 use crate::iid_table::IidTable;
 use crate::interning::Interned;
 use crate::location::Locations;
@@ -34,6 +35,7 @@ pub(super) struct TraceState {
     pub(super) clocks: GlobalClocks,
     machines: Machines,
     pub(super) recordings: Recordings,
+    pub(super) identities: TraceIdentities,
     locations: Locations,
     /// The extra counters of the last event.
     extra_counters: Vec<(TrackId, CounterValue)>,
@@ -232,6 +234,8 @@ impl TraceState {
             machine.add_sync(payload, &mut self.anomalies);
             return PacketContent::Other(None);
         }
+        self.identities
+            .add_payload(head.machine_id, head.payload_field, payload);
         let timestamp_ns = self.timestamp(head);
         if let Ok(Some(timestamp_ns)) = timestamp_ns {
             self.recordings.note_time(timestamp_ns);

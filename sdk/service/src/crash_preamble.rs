@@ -42,6 +42,7 @@ impl TracingSession {
             if !builtin.disable_system_info {
                 packets.system_info();
             }
+            packets.trace_attributes(&self.trace_attributes);
         });
     }
 }

@@ -10,6 +10,7 @@ use super::folded_state::StateStats;
 use super::limit_log::LimitReached;
 use tracezero_core::clock;
 use tracezero_core::ids::SessionId;
+use tracezero_core::trace_attributes::TraceAttributes;
 
 /// A reading of one clock: the id of the clock in a trace, and nanoseconds.
 pub type ClockReading = (u32, u64);
@@ -30,6 +31,12 @@ pub trait Environment: Send + Sync {
 
     /// Returns the user that the service runs as.
     fn uid(&self) -> u32;
+
+    /// Returns the attributes of the traces of a session that starts now: which machine and service they
+    /// come from. None by default: the traces of tests should not depend on the machine.
+    fn trace_attributes(&self) -> TraceAttributes {
+        TraceAttributes::new()
+    }
 
     /// Notes in a log that a producer has reached a limit. The service holds no lock during the call.
     /// It calls this once a minute for each limit of a producer, and when the producer disconnects.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::central_buffer::{CentralBuffer, ReadMode};
 use super::context::{AfterScrape, Context, Effect, Scrape};
 use super::control::Control;
+use super::environment::Environment;
 use super::error::SessionError;
 use super::instance::Instance;
 use super::lifecycle_events::Event;
@@ -16,7 +17,7 @@ use super::timers::Timer;
 use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
 use super::trace_reader::TraceReader;
 use super::tracing_session::{BeforeWriting, FileOutput, SessionOwner, TracingSession};
-use tracezero_config::TriggerMode;
+use tracezero_config::{SessionConfig, TriggerMode};
 use tracezero_core::coordination::{FlushFlags, FlushReason};
 use tracezero_core::crash_files::SessionFolder;
 use tracezero_core::ids::{BufferId, ProducerId, SessionId};
@@ -74,6 +75,7 @@ impl Control {
         let mut session =
             TracingSession::new(request.uid, Arc::clone(&recording), owner, uuid, reader);
         session.crash_files.clone_from(&request.crash_files);
+        session.trace_attributes = trace_attributes(&*self.environment, config).into();
         if request.writes_into_file {
             session.file = FileOutput::Open {
                 scrape_is_due: false,
@@ -460,6 +462,20 @@ impl TracingSession {
             self.set_up_all(context);
         }
     }
+}
+
+/// Returns the encoded attributes of the trace of a session that starts now. Those of the configuration
+/// count more than those of the process: readers take the last value of a key, and the configuration comes
+/// before this packet.
+fn trace_attributes(environment: &dyn Environment, config: &SessionConfig) -> Vec<u8> {
+    if config.builtin_data_sources.disable_trace_attributes {
+        return Vec::new();
+    }
+    let mut attributes = environment.trace_attributes();
+    if !attributes.is_empty() {
+        attributes.put_message_over(&config.trace_attributes);
+    }
+    attributes.encode()
 }
 
 /// Returns a random UUID, version 4, as its two halves.

@@ -134,6 +134,7 @@ impl TracingSession {
                 if !builtin.disable_system_info {
                     packets.system_info();
                 }
+                packets.trace_attributes(&self.trace_attributes);
             }
             write_events(self, packets);
             for event in self.concurrent_events.drain(..) {

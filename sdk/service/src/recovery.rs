@@ -211,6 +211,7 @@ fn is_of_begin(packet: &[u8]) -> bool {
         matches!(packet.trace_config(), Ok(Some(_)))
             || matches!(packet.trace_uuid(), Ok(Some(_)))
             || matches!(packet.system_info(), Ok(Some(_)))
+            || matches!(packet.trace_attributes(), Ok(Some(_)))
             || matches!(packet.recording_boundary(), Ok(Some(_)))
     })
 }

@@ -169,6 +169,15 @@ impl ServicePackets<'_, '_> {
         }
     }
 
+    /// Writes the attributes of the trace: an encoded `TraceAttributes`. Writes nothing if there are none.
+    pub(super) fn trace_attributes(&mut self, encoded: &[u8]) {
+        if !encoded.is_empty() {
+            self.packet_now(&|packet| {
+                packet.trace_attributes(|out| out.as_message_mut().append_raw(encoded));
+            });
+        }
+    }
+
     pub(super) fn system_info(&mut self) {
         self.packet_now(&|packet| packet.system_info(system_info));
     }

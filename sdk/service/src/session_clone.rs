@@ -262,6 +262,7 @@ impl Control {
         );
         clone.phase = Phase::ClonedReadOnly(request.trigger, End::after_flush(pending.outcome));
         clone.copy_history(source);
+        clone.trace_attributes = Arc::clone(&source.trace_attributes);
         clone.received_triggers = std::mem::take(&mut source.received_triggers);
         clone.due.stats = true;
         clone.events.note(pending.started_ns, Event::CloneStarted);

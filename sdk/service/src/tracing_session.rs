@@ -137,6 +137,9 @@ pub(crate) struct TracingSession {
     pub(super) flushes: SmallMap<FlushId, PendingFlush>,
     pub(super) flush_counts: FlushCounts,
     pub(super) uuid: (i64, i64),
+    /// The encoded attributes of the trace, as they were when the session was created; empty if the trace
+    /// has none.
+    pub(super) trace_attributes: Arc<[u8]>,
     /// Triggers that are not in the trace yet. `was_triggered` tells whether there ever was one.
     pub(super) received_triggers: Vec<ReceivedTrigger>,
     /// The number of triggers whose delay is not over, after which the owner is asked for a clone.
@@ -185,6 +188,7 @@ impl TracingSession {
             flushes: SmallMap::new(),
             flush_counts: FlushCounts::default(),
             uuid,
+            trace_attributes: Arc::default(),
             received_triggers: Vec::new(),
             clones_due: 0,
             was_triggered: false,

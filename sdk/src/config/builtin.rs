@@ -25,6 +25,7 @@ use super::{PrimaryTraceClock, whole_ms};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BuiltinDataSources {
     pub(super) message: owned::BuiltinDataSource,
+    pub(super) without_trace_attributes: bool,
 }
 
 impl BuiltinDataSources {
@@ -49,10 +50,20 @@ impl BuiltinDataSources {
         self
     }
 
-    /// Leaves out the description of the system.
+    /// Leaves out the description of the system, and the attributes of the machine and the process, as
+    /// [`without_trace_attributes`](Self::without_trace_attributes) does.
     #[must_use]
     pub fn without_system_info(mut self) -> Self {
         self.message.disable_system_info = Some(true);
+        self
+    }
+
+    /// Leaves out the [attributes](crate::set_service) that name the machine, its boot, the service and
+    /// the process. Those of the configuration stay in the trace. The message of a configuration, which a
+    /// daemon gets, has no field for this; `disable_system_info` does it there.
+    #[must_use]
+    pub fn without_trace_attributes(mut self) -> Self {
+        self.without_trace_attributes = true;
         self
     }
 

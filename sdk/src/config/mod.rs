@@ -24,7 +24,6 @@ pub use buffers::BufferConfig;
 pub use builtin::BuiltinDataSources;
 pub use data_sources::DataSourceConfig;
 pub use life_cycle::SessionSemaphore;
-pub use output::TraceAttributeValue;
 pub use track_event::TrackEventConfig;
 pub use triggers::{Trigger, TriggerConfig};
 
@@ -132,8 +131,8 @@ impl TraceConfig {
     /// - `notify_traceur`, `allow_user_build_tracing` and `max_upload_per_day_bytes`: the service
     ///   of the reference implementation ignores them, too.
     ///
-    /// `trace_attributes`, `bugreport_score` and `bugreport_filename` are only copied into the
-    /// trace. Fields of a data source from number 100 on are handed to the data source as they are.
+    /// `bugreport_score` and `bugreport_filename` are only copied into the trace; so are
+    /// `trace_attributes`, which count more there than those of the [process](crate::set_service). Fields of a data source from number 100 on are handed to the data source as they are.
     ///
     /// # Errors
     ///
@@ -191,8 +190,9 @@ impl TraceConfig {
     /// trace contains.
     ///
     /// The message has no fields for [`record_all`](Self::record_all),
-    /// [`wait_limit`](Self::wait_limit), [`BufferConfig::grow_to`] and
-    /// [`DataSourceConfig::stall_limit`], so these are left out. A daemon that gets the message records
+    /// [`wait_limit`](Self::wait_limit), [`BufferConfig::grow_to`],
+    /// [`DataSourceConfig::stall_limit`] and [`BuiltinDataSources::without_trace_attributes`], so these
+    /// are left out. A daemon that gets the message records
     /// only the data sources that it lists.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -292,6 +292,7 @@ impl TraceConfig {
     #[must_use]
     pub fn builtin_data_sources(mut self, builtin: BuiltinDataSources) -> Self {
         self.message.builtin_data_sources = Some(builtin.message);
+        self.local.without_trace_attributes = builtin.without_trace_attributes;
         self
     }
 

@@ -2,49 +2,13 @@
 
 use std::time::Duration;
 
-use tracezero_core::protos::owned::trace_attributes::{Attribute, attribute};
+use tracezero_core::protos::owned::trace_attributes::Attribute;
 use tracezero_core::protos::owned::trace_config::CompressionConfig;
 use tracezero_core::protos::owned::trace_config::compression_config::{Deflate, Zstd};
 use tracezero_core::protos::trace_config as schema;
+use tracezero_core::trace_attributes::TraceAttributeValue;
 
 use super::{Compression, TraceConfig, WriteFlushMode, whole_ms};
-
-/// The value of an attribute of a trace.
-///
-/// ```
-/// use tracezero::{TraceAttributeValue, TraceConfig};
-///
-/// let config = TraceConfig::default()
-///     .add_trace_attribute("com.example.branch", "main")
-///     .add_trace_attribute("com.example.build", TraceAttributeValue::Long(1207));
-/// assert!(config.check().is_ok());
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TraceAttributeValue {
-    /// An integer.
-    Long(i64),
-    /// A string.
-    Text(String),
-}
-
-impl From<i64> for TraceAttributeValue {
-    fn from(value: i64) -> Self {
-        Self::Long(value)
-    }
-}
-
-impl From<&str> for TraceAttributeValue {
-    fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
-    }
-}
-
-impl From<String> for TraceAttributeValue {
-    fn from(value: String) -> Self {
-        Self::Text(value)
-    }
-}
 
 impl TraceConfig {
     /// Streams the trace into a file while the session runs. The trace of this session can be read
@@ -139,21 +103,18 @@ impl TraceConfig {
         self
     }
 
-    /// Adds an attribute, a key with a value, that is only copied into the trace.
+    /// Adds an attribute of the trace, a key with a value, for this session. Of an attribute that the
+    /// process has as well (see [`set_service`](crate::set_service)), the trace has this value.
     #[must_use]
     pub fn add_trace_attribute(
         mut self,
         key: impl Into<String>,
         value: impl Into<TraceAttributeValue>,
     ) -> Self {
-        let value = match value.into() {
-            TraceAttributeValue::Long(value) => attribute::Value::LongValue(value),
-            TraceAttributeValue::Text(value) => attribute::Value::StringValue(value),
-        };
         let attributes = self.message.trace_attributes.get_or_insert_default();
         attributes.attribute.push(Attribute {
             key: Some(key.into()),
-            value: Some(value),
+            value: Some(value.into().into()),
             ..Attribute::default()
         });
         self

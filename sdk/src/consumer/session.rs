@@ -73,7 +73,7 @@ const FILE_WRITE_PERIOD_MS: u32 = 200;
 ///     instant!("app", "half_way");
 /// }
 /// let report = session.finish()?;
-/// println!("{report}"); // 3 events, 937 bytes, 0 lost: app.pftrace
+/// println!("{report}"); // 3 events, 1329 bytes, 0 lost: app.pftrace
 /// assert_eq!((report.events, report.losses.total()), (3, 0));
 /// # std::fs::remove_dir_all(&directory).expect("removed");
 /// # Ok::<(), tracezero::Error>(())

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use tracezero_core::ids::SessionId;
+use tracezero_core::trace_attributes::refused_environment;
 use tracezero_service::{RequestedDataSources, Service, StateStats};
 use tracezero_track_event::{
     ARG_MAX_BYTES, AlteredCounts, CategoryFilter, ENABLED, EventConfig, OPEN_SPANS_MAX, TRACK_EVENT,
@@ -91,6 +92,14 @@ pub enum Warning {
         /// The reason.
         error: String,
     },
+    /// A variable of the environment gives attributes of traces, and is malformed, so it was ignored:
+    /// see [`set_service`](crate::set_service).
+    RefusedVariable {
+        /// The name of the variable.
+        name: String,
+        /// The reason, with a remedy.
+        reason: String,
+    },
     /// No category that the program reached or declared has a tag that matches a pattern of the
     /// configuration.
     UnmatchedTag {
@@ -123,6 +132,11 @@ pub(crate) fn warnings(
     }
     warnings.extend(about_values(altered));
     warnings.extend(about_states(service, session));
+    let refused = refused_environment().iter();
+    warnings.extend(refused.map(|variable| Warning::RefusedVariable {
+        name: variable.name.to_owned(),
+        reason: variable.reason.clone(),
+    }));
     warnings
 }
 
@@ -272,6 +286,12 @@ impl fmt::Display for Warning {
                 "the state of the data source `{data_source}` is not in the crash files: {error}; choose a \
                  directory with more room with `TraceConfig::crash_safe_in`"
             ),
+            Self::RefusedVariable { name, reason } => {
+                write!(
+                    f,
+                    "the variable {name} of the environment was ignored: {reason}"
+                )
+            }
             Self::TooDeepSpans { count } => write!(
                 f,
                 "{count} spans began inside {OPEN_SPANS_MAX} open ones and were not recorded; drop \

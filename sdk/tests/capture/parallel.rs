@@ -3,8 +3,19 @@
 use std::sync::Barrier;
 use std::thread;
 
+use tracezero::reader::TraceReader;
 use tracezero::testing::{Trace, capture};
 use tracezero::{InMemorySession, counter, instant, span};
+
+/// So that the trace of a test is the same on every machine.
+#[test]
+fn captures_do_not_say_where_they_come_from() {
+    tracezero::set_service("api", "1.2");
+    let trace = capture().finish();
+    let mut reader = TraceReader::new(trace.bytes());
+    while reader.next().unwrap().is_some() {}
+    assert_eq!(reader.identities(), []);
+}
 
 /// Records the events of one of many parallel captures.
 fn work(number: u64, rounds: u64) {

@@ -15,10 +15,11 @@ use crate::Counts;
 
 /// The fields of packets that do not count as data: the service's own, and those that other packets
 /// are read with.
-const NO_DATA: [u32; 16] = [
+const NO_DATA: [u32; 17] = [
     TracePacket::CLOCK_SNAPSHOT_FIELD_NUMBER,
     TracePacket::TRACK_DESCRIPTOR_FIELD_NUMBER,
     TracePacket::TRACE_CONFIG_FIELD_NUMBER,
+    TracePacket::TRACE_ATTRIBUTES_FIELD_NUMBER,
     TracePacket::TRACE_STATS_FIELD_NUMBER,
     TracePacket::SYNCHRONIZATION_MARKER_FIELD_NUMBER,
     TracePacket::SYSTEM_INFO_FIELD_NUMBER,

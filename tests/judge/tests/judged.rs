@@ -440,10 +440,11 @@ fn file_session_writes_what_memory_session_returns() {
 
 /// Field numbers of [`TracePacket`].
 const TRACE_PROVENANCE: u32 = 124;
+const TRACE_ATTRIBUTES: u32 = 126;
 const RECORDING_BOUNDARY: u32 = 1991;
 
 /// In this order: clocks, sync marker, configuration, UUID, begin of the recording, provenance,
-/// system info, lifecycle events; the recorded packets; the statistics, and the end of the
+/// system info, attributes, lifecycle events; the recorded packets; the statistics, and the end of the
 /// recording.
 #[test]
 fn services_packets_begin_and_end_a_trace() {
@@ -465,13 +466,14 @@ fn services_packets_begin_and_end_a_trace() {
     assert!(preamble[1].has_synchronization_marker());
     assert!(preamble[2].has_trace_config());
     assert!(preamble[3].has_trace_uuid());
-    // The published schema does not know the provenance yet, and never the SDK's own extensions.
+    // The published schema does not know the provenance and attributes yet, and never the SDK's own extensions.
     let has_unknown =
         |packet: &TracePacket, field| packet.special_fields.unknown_fields().get(field).is_some();
     assert!(has_unknown(&preamble[4], RECORDING_BOUNDARY));
     assert!(has_unknown(&preamble[5], TRACE_PROVENANCE));
     assert!(preamble[6].has_system_info());
-    let events = &preamble[7..];
+    assert!(has_unknown(&preamble[7], TRACE_ATTRIBUTES));
+    let events = &preamble[8..];
     assert!(events[0].service_event().tracing_started());
     assert!(events[1].service_event().all_data_sources_started());
     assert!(events.last().unwrap().service_event().tracing_disabled());

@@ -367,6 +367,90 @@ impl<'a> SystemInfoDecoder<'a> {
         self.message.decoder()
     }
 }
+/// Writer of `perfetto.protos.TraceAttributes`.
+#[derive(Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct TraceAttributes<'w> {
+    message: ::protozero::Message<'w>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'w> TraceAttributes<'w> {
+    /// Number of field `attribute`.
+    pub const ATTRIBUTE_FIELD_NUMBER: u32 = 1;
+    /// Appends one element of field `attribute` (1, repeated `perfetto.protos.TraceAttributes.Attribute`).
+    #[inline]
+    pub fn add_attribute<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut trace_attributes::Attribute<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_attribute())
+    }
+    /// Begins one element of field `attribute` (1, repeated `perfetto.protos.TraceAttributes.Attribute`).
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_attribute(&mut self) -> trace_attributes::Attribute<'_> {
+        <trace_attributes::Attribute<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
+    }
+    /// Returns the untyped message, for unknown fields.
+    #[inline]
+    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+        &mut self.message
+    }
+}
+impl ::protozero::Writer for TraceAttributes<'_> {
+    type At<'w> = TraceAttributes<'w>;
+    const NAME: &'static str = "perfetto.protos.TraceAttributes";
+    #[inline]
+    fn from_message(message: ::protozero::Message<'_>) -> TraceAttributes<'_> {
+        TraceAttributes { message }
+    }
+}
+/// Decoder of `perfetto.protos.TraceAttributes`.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub struct TraceAttributesDecoder<'a> {
+    decoder: ::protozero::Decoder<'a>,
+}
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+impl<'a> TraceAttributesDecoder<'a> {
+    /// Creates a decoder. Each accessor reads the whole message.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            decoder: ::protozero::Decoder::new(bytes),
+        }
+    }
+    /// Returns the elements of field `attribute` (1, repeated `perfetto.protos.TraceAttributes.Attribute`). An error ends the iterator.
+    #[inline]
+    pub fn attribute(
+        &self,
+    ) -> impl ::core::iter::Iterator<
+        Item = ::core::result::Result<
+            trace_attributes::AttributeDecoder<'a>,
+            ::protozero::DecodeError,
+        >,
+    > + use<'a> {
+        self.decoder
+            .repeated::<::protozero::types::Bytes>(1)
+            .map(|value| value.map(trace_attributes::AttributeDecoder::new))
+    }
+    /// Iterates over all fields in the order of the bytes, also unknown ones.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> ::protozero::Fields<'a> {
+        self.as_decoder().fields()
+    }
+    /// Returns the untyped decoder, for unknown fields.
+    #[inline]
+    #[must_use]
+    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+        &self.decoder
+    }
+}
 /// Writer of `perfetto.protos.TraceStats`.
 #[derive(Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
@@ -820,90 +904,6 @@ impl<'a> TraceStatsDecoder<'a> {
     #[must_use]
     pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
         self.message.decoder()
-    }
-}
-/// Writer of `perfetto.protos.TraceAttributes`.
-#[derive(Debug)]
-#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
-pub struct TraceAttributes<'w> {
-    message: ::protozero::Message<'w>,
-}
-#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
-impl<'w> TraceAttributes<'w> {
-    /// Number of field `attribute`.
-    pub const ATTRIBUTE_FIELD_NUMBER: u32 = 1;
-    /// Appends one element of field `attribute` (1, repeated `perfetto.protos.TraceAttributes.Attribute`).
-    #[inline]
-    pub fn add_attribute<R>(
-        &mut self,
-        write: impl ::core::ops::FnOnce(&mut trace_attributes::Attribute<'_>) -> R,
-    ) -> R {
-        write(&mut self.begin_attribute())
-    }
-    /// Begins one element of field `attribute` (1, repeated `perfetto.protos.TraceAttributes.Attribute`).
-    ///
-    /// The message ends when the returned writer is dropped.
-    #[inline]
-    pub fn begin_attribute(&mut self) -> trace_attributes::Attribute<'_> {
-        <trace_attributes::Attribute<
-            '_,
-        > as ::protozero::Writer>::from_message(self.message.begin_nested::<1>())
-    }
-    /// Returns the untyped message, for unknown fields.
-    #[inline]
-    pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
-        &mut self.message
-    }
-}
-impl ::protozero::Writer for TraceAttributes<'_> {
-    type At<'w> = TraceAttributes<'w>;
-    const NAME: &'static str = "perfetto.protos.TraceAttributes";
-    #[inline]
-    fn from_message(message: ::protozero::Message<'_>) -> TraceAttributes<'_> {
-        TraceAttributes { message }
-    }
-}
-/// Decoder of `perfetto.protos.TraceAttributes`.
-#[derive(Clone, Copy, Debug)]
-#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
-pub struct TraceAttributesDecoder<'a> {
-    decoder: ::protozero::Decoder<'a>,
-}
-#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
-impl<'a> TraceAttributesDecoder<'a> {
-    /// Creates a decoder. Each accessor reads the whole message.
-    #[inline]
-    #[must_use]
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            decoder: ::protozero::Decoder::new(bytes),
-        }
-    }
-    /// Returns the elements of field `attribute` (1, repeated `perfetto.protos.TraceAttributes.Attribute`). An error ends the iterator.
-    #[inline]
-    pub fn attribute(
-        &self,
-    ) -> impl ::core::iter::Iterator<
-        Item = ::core::result::Result<
-            trace_attributes::AttributeDecoder<'a>,
-            ::protozero::DecodeError,
-        >,
-    > + use<'a> {
-        self.decoder
-            .repeated::<::protozero::types::Bytes>(1)
-            .map(|value| value.map(trace_attributes::AttributeDecoder::new))
-    }
-    /// Iterates over all fields in the order of the bytes, also unknown ones.
-    #[inline]
-    #[must_use]
-    pub fn fields(&self) -> ::protozero::Fields<'a> {
-        self.as_decoder().fields()
-    }
-    /// Returns the untyped decoder, for unknown fields.
-    #[inline]
-    #[must_use]
-    pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
-        &self.decoder
     }
 }
 /// Writer of `perfetto.protos.InterceptorConfig`.
@@ -8898,6 +8898,10 @@ impl<'w> TracePacket<'w> {
     pub const TRACE_PROVENANCE_FIELD_NUMBER: u32 = 124;
     /// Number of field `protovms`.
     pub const PROTOVMS_FIELD_NUMBER: u32 = 125;
+    /// Number of field `trace_attributes`.
+    ///
+    /// Where the trace comes from: machine, host, boot, service, version; and what its user adds.
+    pub const TRACE_ATTRIBUTES_FIELD_NUMBER: u32 = 126;
     /// Number of field `zstd_compressed_packets`.
     ///
     /// A whole trace, compressed by zstd.
@@ -9180,6 +9184,27 @@ impl<'w> TracePacket<'w> {
             '_,
         > as ::protozero::Writer>::from_message(self.message.begin_nested::<125>())
     }
+    /// Appends field `trace_attributes` (126, `perfetto.protos.TraceAttributes`), a member of oneof `data`.
+    ///
+    /// Where the trace comes from: machine, host, boot, service, version; and what its user adds.
+    #[inline]
+    pub fn trace_attributes<R>(
+        &mut self,
+        write: impl ::core::ops::FnOnce(&mut TraceAttributes<'_>) -> R,
+    ) -> R {
+        write(&mut self.begin_trace_attributes())
+    }
+    /// Begins field `trace_attributes` (126, `perfetto.protos.TraceAttributes`), a member of oneof `data`.
+    ///
+    /// Where the trace comes from: machine, host, boot, service, version; and what its user adds.
+    ///
+    /// The message ends when the returned writer is dropped.
+    #[inline]
+    pub fn begin_trace_attributes(&mut self) -> TraceAttributes<'_> {
+        <TraceAttributes<
+            '_,
+        > as ::protozero::Writer>::from_message(self.message.begin_nested::<126>())
+    }
     /// Appends field `zstd_compressed_packets` (133, bytes), a member of oneof `data`.
     ///
     /// A whole trace, compressed by zstd.
@@ -9320,7 +9345,7 @@ impl ::protozero::Writer for TracePacket<'_> {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 pub struct TracePacketDecoder<'a> {
-    message: ::protozero::IndexedMessage<'a, 29>,
+    message: ::protozero::IndexedMessage<'a, 30>,
 }
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'a> TracePacketDecoder<'a> {
@@ -9346,22 +9371,23 @@ impl<'a> TracePacketDecoder<'a> {
             113 => 14,
             124 => 15,
             125 => 16,
-            133 => 17,
-            134 => 18,
-            900 => 19,
-            3 => 20,
-            10 => 21,
-            79 => 22,
-            98 => 23,
-            12 => 24,
-            13 => 25,
-            59 => 26,
-            42 => 27,
-            87 => 28,
-            _ => 29,
+            126 => 17,
+            133 => 18,
+            134 => 19,
+            900 => 20,
+            3 => 21,
+            10 => 22,
+            79 => 23,
+            98 => 24,
+            12 => 25,
+            13 => 26,
+            59 => 27,
+            42 => 28,
+            87 => 29,
+            _ => 30,
         };
         Self {
-            message: ::protozero::IndexedMessage::new(bytes, 29, slot_of),
+            message: ::protozero::IndexedMessage::new(bytes, 30, slot_of),
         }
     }
     /// Returns the last value of field `timestamp` (8, uint64).
@@ -9629,6 +9655,24 @@ impl<'a> TracePacketDecoder<'a> {
             .last::<::protozero::types::Bytes>(16)
             .map(|value| value.map(trace_packet::ProtoVmsDecoder::new))
     }
+    /// Returns the last value of field `trace_attributes` (126, `perfetto.protos.TraceAttributes`), a member of oneof `data`. Other members are ignored.
+    ///
+    /// Where the trace comes from: machine, host, boot, service, version; and what its user adds.
+    ///
+    /// # Errors
+    ///
+    /// If decoding fails.
+    #[inline]
+    pub fn trace_attributes(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<TraceAttributesDecoder<'a>>,
+        ::protozero::DecodeError,
+    > {
+        self.message
+            .last::<::protozero::types::Bytes>(17)
+            .map(|value| value.map(TraceAttributesDecoder::new))
+    }
     /// Returns the last value of field `zstd_compressed_packets` (133, bytes), a member of oneof `data`. Other members are ignored.
     ///
     /// A whole trace, compressed by zstd.
@@ -9643,7 +9687,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::core::option::Option<&'a [u8]>,
         ::protozero::DecodeError,
     > {
-        self.message.last::<::protozero::types::Bytes>(17)
+        self.message.last::<::protozero::types::Bytes>(18)
     }
     /// Returns the last value of field `concurrent_session_event` (134, `perfetto.protos.ConcurrentSessionEvent`), a member of oneof `data`. Other members are ignored.
     ///
@@ -9658,7 +9702,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::protozero::DecodeError,
     > {
         self.message
-            .last::<::protozero::types::Bytes>(18)
+            .last::<::protozero::types::Bytes>(19)
             .map(|value| value.map(ConcurrentSessionEventDecoder::new))
     }
     /// Returns the last value of field `for_testing` (900, `perfetto.protos.TestEvent`), a member of oneof `data`. Other members are ignored.
@@ -9674,7 +9718,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::protozero::DecodeError,
     > {
         self.message
-            .last::<::protozero::types::Bytes>(19)
+            .last::<::protozero::types::Bytes>(20)
             .map(|value| value.map(TestEventDecoder::new))
     }
     /// Returns the last value of field `trusted_uid` (3, int32), a member of oneof `optional_trusted_uid`. Other members are ignored.
@@ -9686,7 +9730,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn trusted_uid(
         &self,
     ) -> ::core::result::Result<::core::option::Option<i32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Int32>(20)
+        self.message.last::<::protozero::types::Int32>(21)
     }
     /// Returns the last value of field `trusted_packet_sequence_id` (10, uint32), a member of oneof `optional_trusted_packet_sequence_id`. Other members are ignored.
     ///
@@ -9697,7 +9741,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn trusted_packet_sequence_id(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Uint32>(21)
+        self.message.last::<::protozero::types::Uint32>(22)
     }
     /// Returns the last value of field `trusted_pid` (79, int32).
     ///
@@ -9708,7 +9752,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn trusted_pid(
         &self,
     ) -> ::core::result::Result<::core::option::Option<i32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Int32>(22)
+        self.message.last::<::protozero::types::Int32>(23)
     }
     /// Returns the last value of field `machine_id` (98, uint32).
     ///
@@ -9719,7 +9763,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn machine_id(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Uint32>(23)
+        self.message.last::<::protozero::types::Uint32>(24)
     }
     /// Returns the last value of field `interned_data` (12, `perfetto.protos.InternedData`).
     ///
@@ -9734,7 +9778,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::protozero::DecodeError,
     > {
         self.message
-            .last::<::protozero::types::Bytes>(24)
+            .last::<::protozero::types::Bytes>(25)
             .map(|value| value.map(InternedDataDecoder::new))
     }
     /// Returns the last value of field `sequence_flags` (13, uint32).
@@ -9748,7 +9792,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn sequence_flags(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Uint32>(25)
+        self.message.last::<::protozero::types::Uint32>(26)
     }
     /// Returns the last value of field `trace_packet_defaults` (59, `perfetto.protos.TracePacketDefaults`).
     ///
@@ -9763,7 +9807,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::protozero::DecodeError,
     > {
         self.message
-            .last::<::protozero::types::Bytes>(26)
+            .last::<::protozero::types::Bytes>(27)
             .map(|value| value.map(TracePacketDefaultsDecoder::new))
     }
     /// Returns the last value of field `previous_packet_dropped` (42, uint32).
@@ -9777,7 +9821,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn previous_packet_dropped(
         &self,
     ) -> ::core::result::Result<::core::option::Option<u32>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Uint32>(27)
+        self.message.last::<::protozero::types::Uint32>(28)
     }
     /// Returns the last value of field `first_packet_on_sequence` (87, bool).
     ///
@@ -9788,7 +9832,7 @@ impl<'a> TracePacketDecoder<'a> {
     pub fn first_packet_on_sequence(
         &self,
     ) -> ::core::result::Result<::core::option::Option<bool>, ::protozero::DecodeError> {
-        self.message.last::<::protozero::types::Bool>(28)
+        self.message.last::<::protozero::types::Bool>(29)
     }
     /// Returns the member of oneof `data` that was written last.
     ///
@@ -9805,8 +9849,9 @@ impl<'a> TracePacketDecoder<'a> {
     > {
         let ::core::option::Option::Some(field) = self
             .message
-            .last_of([2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19])?
-        else {
+            .last_of([
+                2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
+            ])? else {
             return ::core::result::Result::Ok(::core::option::Option::None);
         };
         ::core::result::Result::Ok(
@@ -9943,6 +9988,15 @@ impl<'a> TracePacketDecoder<'a> {
                             ),
                         )
                     }
+                    126 => {
+                        trace_packet::Data::TraceAttributes(
+                            TraceAttributesDecoder::new(
+                                <::protozero::types::Bytes as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            ),
+                        )
+                    }
                     133 => {
                         trace_packet::Data::ZstdCompressedPackets(
                             <::protozero::types::Bytes as ::protozero::types::FieldType>::from_field(
@@ -9985,7 +10039,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::core::option::Option<trace_packet::OptionalTrustedUid>,
         ::protozero::DecodeError,
     > {
-        let ::core::option::Option::Some(field) = self.message.last_of([20])? else {
+        let ::core::option::Option::Some(field) = self.message.last_of([21])? else {
             return ::core::result::Result::Ok(::core::option::Option::None);
         };
         ::core::result::Result::Ok(
@@ -10017,7 +10071,7 @@ impl<'a> TracePacketDecoder<'a> {
         ::core::option::Option<trace_packet::OptionalTrustedPacketSequenceId>,
         ::protozero::DecodeError,
     > {
-        let ::core::option::Option::Some(field) = self.message.last_of([21])? else {
+        let ::core::option::Option::Some(field) = self.message.last_of([22])? else {
             return ::core::result::Result::Ok(::core::option::Option::None);
         };
         ::core::result::Result::Ok(
@@ -10245,6 +10299,182 @@ impl ::core::convert::From<VmCursorEnum> for i32 {
     #[inline]
     fn from(value: VmCursorEnum) -> Self {
         value.0
+    }
+}
+/// Types nested in `perfetto.protos.TraceAttributes`.
+#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
+pub mod trace_attributes {
+    /// Writer of `perfetto.protos.TraceAttributes.Attribute`.
+    #[derive(Debug)]
+    pub struct Attribute<'w> {
+        message: ::protozero::Message<'w>,
+    }
+    impl<'w> Attribute<'w> {
+        /// Number of field `key`.
+        pub const KEY_FIELD_NUMBER: u32 = 1;
+        /// Number of field `long_value`.
+        pub const LONG_VALUE_FIELD_NUMBER: u32 = 2;
+        /// Number of field `string_value`.
+        pub const STRING_VALUE_FIELD_NUMBER: u32 = 3;
+        /// Appends field `key` (1, string).
+        #[inline]
+        pub fn set_key(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<1>(value);
+            self
+        }
+        /// Appends field `long_value` (2, int64), a member of oneof `value`.
+        #[inline]
+        pub fn set_long_value(&mut self, value: i64) -> &mut Self {
+            self.message.append_int64::<2>(value);
+            self
+        }
+        /// Appends field `string_value` (3, string), a member of oneof `value`.
+        #[inline]
+        pub fn set_string_value(&mut self, value: &str) -> &mut Self {
+            self.message.append_string::<3>(value);
+            self
+        }
+        /// Returns the untyped message, for unknown fields.
+        #[inline]
+        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
+            &mut self.message
+        }
+    }
+    impl ::protozero::Writer for Attribute<'_> {
+        type At<'w> = Attribute<'w>;
+        const NAME: &'static str = "perfetto.protos.TraceAttributes.Attribute";
+        #[inline]
+        fn from_message(message: ::protozero::Message<'_>) -> Attribute<'_> {
+            Attribute { message }
+        }
+    }
+    /// Decoder of `perfetto.protos.TraceAttributes.Attribute`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct AttributeDecoder<'a> {
+        message: ::protozero::IndexedMessage<'a, 3>,
+    }
+    impl<'a> AttributeDecoder<'a> {
+        /// Creates a decoder, and reads the message once to find its fields.
+        #[inline]
+        #[must_use]
+        pub fn new(bytes: &'a [u8]) -> Self {
+            let slot_of = |number| match number {
+                1 => 0,
+                2 => 1,
+                3 => 2,
+                _ => 3,
+            };
+            Self {
+                message: ::protozero::IndexedMessage::new(bytes, 3, slot_of),
+            }
+        }
+        /// Returns the last value of field `key` (1, string).
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn key(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(0)
+        }
+        /// Returns the last value of field `long_value` (2, int64), a member of oneof `value`. Other members are ignored.
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn long_value(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<i64>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Int64>(1)
+        }
+        /// Returns the last value of field `string_value` (3, string), a member of oneof `value`. Other members are ignored.
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn string_value(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<&'a str>,
+            ::protozero::DecodeError,
+        > {
+            self.message.last::<::protozero::types::Str>(2)
+        }
+        /// Returns the member of oneof `value` that was written last.
+        ///
+        /// # Errors
+        ///
+        /// If decoding fails.
+        #[inline]
+        pub fn value(
+            &self,
+        ) -> ::core::result::Result<
+            ::core::option::Option<attribute::Value<'a>>,
+            ::protozero::DecodeError,
+        > {
+            let ::core::option::Option::Some(field) = self.message.last_of([1, 2])? else {
+                return ::core::result::Result::Ok(::core::option::Option::None);
+            };
+            ::core::result::Result::Ok(
+                ::core::option::Option::Some(
+                    match field.number {
+                        2 => {
+                            attribute::Value::LongValue(
+                                <::protozero::types::Int64 as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            )
+                        }
+                        3 => {
+                            attribute::Value::StringValue(
+                                <::protozero::types::Str as ::protozero::types::FieldType>::from_field(
+                                    field,
+                                )?,
+                            )
+                        }
+                        _ => {
+                            return ::core::result::Result::Ok(
+                                ::core::option::Option::None,
+                            );
+                        }
+                    },
+                ),
+            )
+        }
+        /// Iterates over all fields in the order of the bytes, also unknown ones.
+        #[inline]
+        #[must_use]
+        pub fn fields(&self) -> ::protozero::Fields<'a> {
+            self.as_decoder().fields()
+        }
+        /// Returns the untyped decoder, for unknown fields.
+        #[inline]
+        #[must_use]
+        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+            self.message.decoder()
+        }
+    }
+    /// Types nested in `perfetto.protos.TraceAttributes.Attribute`.
+    pub mod attribute {
+        /// The member of oneof `perfetto.protos.TraceAttributes.Attribute.value` that is set.
+        #[derive(Clone, Copy, Debug)]
+        #[allow(clippy::enum_variant_names)]
+        pub enum Value<'a> {
+            /// Field `long_value` (2, int64).
+            LongValue(i64),
+            /// Field `string_value` (3, string).
+            StringValue(&'a str),
+        }
     }
 }
 /// Types nested in `perfetto.protos.TraceStats`.
@@ -11173,182 +11403,6 @@ pub mod trace_stats {
         #[inline]
         fn from(value: FinalFlushOutcome) -> Self {
             value.0
-        }
-    }
-}
-/// Types nested in `perfetto.protos.TraceAttributes`.
-#[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
-pub mod trace_attributes {
-    /// Writer of `perfetto.protos.TraceAttributes.Attribute`.
-    #[derive(Debug)]
-    pub struct Attribute<'w> {
-        message: ::protozero::Message<'w>,
-    }
-    impl<'w> Attribute<'w> {
-        /// Number of field `key`.
-        pub const KEY_FIELD_NUMBER: u32 = 1;
-        /// Number of field `long_value`.
-        pub const LONG_VALUE_FIELD_NUMBER: u32 = 2;
-        /// Number of field `string_value`.
-        pub const STRING_VALUE_FIELD_NUMBER: u32 = 3;
-        /// Appends field `key` (1, string).
-        #[inline]
-        pub fn set_key(&mut self, value: &str) -> &mut Self {
-            self.message.append_string::<1>(value);
-            self
-        }
-        /// Appends field `long_value` (2, int64), a member of oneof `value`.
-        #[inline]
-        pub fn set_long_value(&mut self, value: i64) -> &mut Self {
-            self.message.append_int64::<2>(value);
-            self
-        }
-        /// Appends field `string_value` (3, string), a member of oneof `value`.
-        #[inline]
-        pub fn set_string_value(&mut self, value: &str) -> &mut Self {
-            self.message.append_string::<3>(value);
-            self
-        }
-        /// Returns the untyped message, for unknown fields.
-        #[inline]
-        pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
-            &mut self.message
-        }
-    }
-    impl ::protozero::Writer for Attribute<'_> {
-        type At<'w> = Attribute<'w>;
-        const NAME: &'static str = "perfetto.protos.TraceAttributes.Attribute";
-        #[inline]
-        fn from_message(message: ::protozero::Message<'_>) -> Attribute<'_> {
-            Attribute { message }
-        }
-    }
-    /// Decoder of `perfetto.protos.TraceAttributes.Attribute`.
-    #[derive(Clone, Copy, Debug)]
-    pub struct AttributeDecoder<'a> {
-        message: ::protozero::IndexedMessage<'a, 3>,
-    }
-    impl<'a> AttributeDecoder<'a> {
-        /// Creates a decoder, and reads the message once to find its fields.
-        #[inline]
-        #[must_use]
-        pub fn new(bytes: &'a [u8]) -> Self {
-            let slot_of = |number| match number {
-                1 => 0,
-                2 => 1,
-                3 => 2,
-                _ => 3,
-            };
-            Self {
-                message: ::protozero::IndexedMessage::new(bytes, 3, slot_of),
-            }
-        }
-        /// Returns the last value of field `key` (1, string).
-        ///
-        /// # Errors
-        ///
-        /// If decoding fails.
-        #[inline]
-        pub fn key(
-            &self,
-        ) -> ::core::result::Result<
-            ::core::option::Option<&'a str>,
-            ::protozero::DecodeError,
-        > {
-            self.message.last::<::protozero::types::Str>(0)
-        }
-        /// Returns the last value of field `long_value` (2, int64), a member of oneof `value`. Other members are ignored.
-        ///
-        /// # Errors
-        ///
-        /// If decoding fails.
-        #[inline]
-        pub fn long_value(
-            &self,
-        ) -> ::core::result::Result<
-            ::core::option::Option<i64>,
-            ::protozero::DecodeError,
-        > {
-            self.message.last::<::protozero::types::Int64>(1)
-        }
-        /// Returns the last value of field `string_value` (3, string), a member of oneof `value`. Other members are ignored.
-        ///
-        /// # Errors
-        ///
-        /// If decoding fails.
-        #[inline]
-        pub fn string_value(
-            &self,
-        ) -> ::core::result::Result<
-            ::core::option::Option<&'a str>,
-            ::protozero::DecodeError,
-        > {
-            self.message.last::<::protozero::types::Str>(2)
-        }
-        /// Returns the member of oneof `value` that was written last.
-        ///
-        /// # Errors
-        ///
-        /// If decoding fails.
-        #[inline]
-        pub fn value(
-            &self,
-        ) -> ::core::result::Result<
-            ::core::option::Option<attribute::Value<'a>>,
-            ::protozero::DecodeError,
-        > {
-            let ::core::option::Option::Some(field) = self.message.last_of([1, 2])? else {
-                return ::core::result::Result::Ok(::core::option::Option::None);
-            };
-            ::core::result::Result::Ok(
-                ::core::option::Option::Some(
-                    match field.number {
-                        2 => {
-                            attribute::Value::LongValue(
-                                <::protozero::types::Int64 as ::protozero::types::FieldType>::from_field(
-                                    field,
-                                )?,
-                            )
-                        }
-                        3 => {
-                            attribute::Value::StringValue(
-                                <::protozero::types::Str as ::protozero::types::FieldType>::from_field(
-                                    field,
-                                )?,
-                            )
-                        }
-                        _ => {
-                            return ::core::result::Result::Ok(
-                                ::core::option::Option::None,
-                            );
-                        }
-                    },
-                ),
-            )
-        }
-        /// Iterates over all fields in the order of the bytes, also unknown ones.
-        #[inline]
-        #[must_use]
-        pub fn fields(&self) -> ::protozero::Fields<'a> {
-            self.as_decoder().fields()
-        }
-        /// Returns the untyped decoder, for unknown fields.
-        #[inline]
-        #[must_use]
-        pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
-            self.message.decoder()
-        }
-    }
-    /// Types nested in `perfetto.protos.TraceAttributes.Attribute`.
-    pub mod attribute {
-        /// The member of oneof `perfetto.protos.TraceAttributes.Attribute.value` that is set.
-        #[derive(Clone, Copy, Debug)]
-        #[allow(clippy::enum_variant_names)]
-        pub enum Value<'a> {
-            /// Field `long_value` (2, int64).
-            LongValue(i64),
-            /// Field `string_value` (3, string).
-            StringValue(&'a str),
         }
     }
 }
@@ -15579,6 +15633,10 @@ pub mod trace_packet {
         TraceProvenance(super::TraceProvenanceDecoder<'a>),
         /// Field `protovms` (125, `perfetto.protos.TracePacket.ProtoVms`).
         Protovms(ProtoVmsDecoder<'a>),
+        /// Field `trace_attributes` (126, `perfetto.protos.TraceAttributes`).
+        ///
+        /// Where the trace comes from: machine, host, boot, service, version; and what its user adds.
+        TraceAttributes(super::TraceAttributesDecoder<'a>),
         /// Field `zstd_compressed_packets` (133, bytes).
         ///
         /// A whole trace, compressed by zstd.

@@ -1,13 +1,16 @@
 //! The configuration of a recording.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use protozero::OwnedMessage as _;
 use tracezero_core::protos;
+use tracezero_core::protos::owned::trace_attributes::{Attribute, attribute};
 use tracezero_core::protos::owned::trace_config::{BufferConfig, DataSource};
 use tracezero_core::protos::owned::{DataSourceConfig, TraceConfig, TrackEventConfig};
+use tracezero_core::trace_attributes::{self, keys};
 
 use super::{Args, kernel};
 use crate::error::ToolError;
@@ -58,12 +61,41 @@ pub(super) fn config(args: &Args) -> Result<Config, ToolError> {
     if let Some(time) = args.time {
         config.duration_ms = Some(milliseconds(time));
     }
+    if let Some(program) = args.program.first() {
+        name_service(&mut config, program);
+    }
     Ok(Config {
         wants_kernel: kernel::is_wanted(&config),
         data_sources: names(&config),
         encoded: config.encode_to_vec(),
         streams,
     })
+}
+
+/// Names the service in the trace's attributes after the program, unless the configuration or the
+/// environment names it. The daemon does not, because it may record programs of several services.
+fn name_service(config: &mut TraceConfig, program: &OsStr) {
+    let Some(executable) = Path::new(program).file_name() else {
+        return;
+    };
+    let executable = executable.to_string_lossy();
+    let attributes = &mut config.trace_attributes.get_or_insert_default().attribute;
+    let mut add = |key: &str| {
+        if attributes.iter().all(|it| it.key.as_deref() != Some(key)) {
+            attributes.push(Attribute {
+                key: Some(key.to_owned()),
+                value: Some(attribute::Value::StringValue(executable.to_string())),
+                ..Attribute::default()
+            });
+        }
+    };
+    if trace_attributes::of_daemon()
+        .get(keys::SERVICE_NAME)
+        .is_none()
+    {
+        add(keys::SERVICE_NAME);
+    }
+    add(keys::PROCESS_EXECUTABLE_NAME);
 }
 
 fn names(config: &TraceConfig) -> Vec<String> {

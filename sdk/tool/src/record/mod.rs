@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use tracezero_consumer::{Consumer, ConsumerError, DaemonSession};
 use tracezero_core::protos::TraceStatsDecoder;
+use tracezero_core::trace_attributes::refused_environment;
 
 use self::config::{Config, TRACK_EVENT};
 use self::daemon::PrivateDaemon;
@@ -249,6 +250,9 @@ fn wait_for_signal(
 
 /// Records a program through a daemon inside this process.
 fn record_program(args: &Args, signals: &Signals) -> Result<Outcome, ToolError> {
+    for refused in refused_environment() {
+        print_lines(&[format!("warning: {refused}")]);
+    }
     let daemon = PrivateDaemon::start(args.config.is_none()).map_err(ToolError::Daemon)?;
     let mut consumer =
         Consumer::connect_to(&daemon.consumer_address()).map_err(ToolError::Consumer)?;

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use tracezero_reader::kernel::{Activity, ActivityTimes};
 use tracezero_reader::{CounterValue, RecordingEnd};
 
-use super::Report;
 use super::states::StateTables;
 use super::text::unit;
+use super::{Report, identity};
 use crate::thread_states::activity_key;
 use crate::tracks::SpanPlace;
 
@@ -16,6 +16,7 @@ use crate::tracks::SpanPlace;
 pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let summary = report.summary;
     let value = json!({
+        "identities": report.identities.iter().map(identity::as_json).collect::<Vec<_>>(),
         "duration_ns": summary.duration_ns(),
         "bytes": summary.bytes,
         "packets": summary.packets,

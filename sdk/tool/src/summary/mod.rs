@@ -1,6 +1,7 @@
 //! Prints a trace as tables.
 
 mod histogram; // counts of durations by length
+mod identity; // says which service and machine the trace comes from
 mod json; // prints the tables as JSON
 mod report; // sorts the rows of the tables
 mod spans; // counts spans and instants by name
@@ -46,7 +47,7 @@ const MAX_SEQUENCES: usize = 8 << 20;
 
 /// Summarizes a trace
 ///
-/// Prints the trace's duration, where its events are, its spans by name with counts, durations and
+/// Prints the service and the machine that the trace comes from, its duration, where its events are, its spans by name with counts, durations and
 /// self times, the spans that have not ended, its counters and instants, what was lost and what is
 /// damaged. Self time is the time in a span without the spans inside it. p50 and p99 are exact
 /// within 1.6 %; all other values are exact.
@@ -243,6 +244,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let report = Report {
         states,
         summary: &summary,
+        identities: reader.identities(),
         slices: &slices,
         tracks,
         names: reader.names(),

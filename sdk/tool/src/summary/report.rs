@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use tracezero_reader::{NameId, NameTable, Slices, TrackId, TrackTable};
+use tracezero_reader::{NameId, NameTable, Slices, TraceIdentity, TrackId, TrackTable};
 
 use super::spans::{ByName, Durations};
 use super::states::StateTables;
@@ -19,6 +19,8 @@ const NO_NAME: &str = "(no name)";
 #[derive(Debug)]
 pub(super) struct Report<'r> {
     pub(super) summary: &'r Summary,
+    /// Where the trace comes from.
+    pub(super) identities: &'r [TraceIdentity],
     /// The states of threads, if they are asked for.
     pub(super) states: Option<StateTables>,
     /// The slices that are open at the end.

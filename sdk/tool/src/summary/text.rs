@@ -7,7 +7,7 @@ use tracezero_reader::kernel::{Activity, ActivityTimes};
 use tracezero_reader::{BufferLosses, TrackKind, TrackTable};
 
 use super::spans::Durations;
-use super::{Report, Sort};
+use super::{Report, Sort, identity};
 use crate::table::{Table, printable};
 use crate::thread_states::{missing_switches, percent, shares};
 use crate::tracks::SpanPlace;
@@ -38,6 +38,7 @@ fn print_head(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let processes = count(|kind| matches!(kind, TrackKind::Process { .. }));
     let threads = count(|kind| matches!(kind, TrackKind::Thread { .. }));
     let all = tracks.len() as u64;
+    identity::print(report.identities, out)?;
     writeln!(out, "duration   {}", duration(summary.duration_ns()))?;
     writeln!(
         out,

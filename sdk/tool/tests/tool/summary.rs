@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use support::Folder;
 
 use crate::process::{run_on, run_with_input};
-use crate::traces::{SHOP, futures, lapped_states, recorded, slices};
+use crate::traces::{SHOP, attributes, futures, lapped_states, recorded, slices};
 
 #[test]
 fn a_trace_is_summarized_in_tables() {
@@ -70,6 +70,55 @@ fn programs_get_the_same_as_json() {
     assert_eq!(checkout["self_ns"], 6_000);
     assert_eq!(summary["counters"][0]["last"], 2);
     assert_eq!(summary["losses"]["gaps"], 0);
+}
+
+#[test]
+fn head_says_which_services_and_machines_the_trace_comes_from() {
+    let files = Folder::empty();
+    let trace = [
+        attributes(
+            None,
+            &[
+                ("service.name", "api"),
+                ("service.version", "1.2"),
+                ("host.name", "a"),
+                ("host.id", "17"),
+                ("team", "x\u{1b}y"),
+                ("telemetry.sdk.name", "tracezero"),
+            ],
+        ),
+        attributes(
+            None,
+            &[
+                ("service.name", "worker"),
+                ("process.executable.name", "w"),
+                ("host.name", "a"),
+                ("host.id", "17"),
+            ],
+        ),
+        attributes(Some(3), &[("host.name", "b"), ("host.boot_id", "9")]),
+        SHOP.trace(),
+    ];
+    let file = files.write("merged.pftrace", trace.concat());
+    let run = run_on(&file, &["summary", "FILE"]).fine();
+    let expected = "\
+service    api 1.2
+host       a, id 17
+attributes team=x\\u{1b}y
+service    worker, program w
+host       b, boot 9
+duration   10.0 µs
+";
+    assert!(run.text().starts_with(expected), "{}", run.text());
+    let run = run_on(&file, &["summary", "--json", "FILE"]).fine();
+    let summary: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let identities = &summary["identities"];
+    assert_eq!(
+        identities[0]["attributes"]["telemetry.sdk.name"],
+        "tracezero"
+    );
+    assert_eq!(identities[0]["machine_id"], Value::Null);
+    assert_eq!(identities[2]["machine_id"], 3);
 }
 
 #[test]

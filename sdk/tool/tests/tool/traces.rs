@@ -34,6 +34,25 @@ pub(crate) fn slices(slices: &[(u64, &str)]) -> Vec<u8> {
     buffer.to_vec()
 }
 
+/// Encodes a packet with the attributes of a trace.
+pub(crate) fn attributes(machine_id: Option<u32>, attributes: &[(&str, &str)]) -> Vec<u8> {
+    let mut buffer = HeapBuffered::<Trace<'_>>::new();
+    buffer.message().add_packet(|packet| {
+        packet.set_trusted_packet_sequence_id(1);
+        if let Some(id) = machine_id {
+            packet.set_machine_id(id);
+        }
+        packet.trace_attributes(|out| {
+            for (key, value) in attributes {
+                out.add_attribute(|out| {
+                    out.set_key(key).set_string_value(value);
+                });
+            }
+        });
+    });
+    buffer.to_vec()
+}
+
 /// Encodes the descriptor of a track.
 pub(crate) fn named_track(uuid: u64, name: &str) -> Vec<u8> {
     let mut buffer = HeapBuffered::<Trace<'_>>::new();

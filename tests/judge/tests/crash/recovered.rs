@@ -11,6 +11,9 @@ use tracezero::crash::{RecoveredTrace, leftovers};
 
 use crate::program::{Kind, Reported, text};
 
+/// The field of attributes in a `TracePacket`, which the published schema does not know yet.
+const TRACE_ATTRIBUTES: u32 = 126;
+
 /// Recovers the only trace of the only process in a directory, and checks it against what the
 /// program has reported. Removes the crash files.
 pub fn recover_and_check(kind: Kind, directory: &Path, reported: &Reported) {
@@ -33,6 +36,11 @@ fn check_trace(kind: Kind, trace: &RecoveredTrace, reported: &Reported) {
     assert_eq!(count(TracePacket::has_trace_config), 1);
     assert_eq!(count(TracePacket::has_trace_uuid), 1);
     assert_eq!(count(TracePacket::has_system_info), 1);
+    let has_attributes = |packet: &TracePacket| {
+        let unknown = packet.special_fields.unknown_fields();
+        unknown.get(TRACE_ATTRIBUTES).is_some()
+    };
+    assert_eq!(count(has_attributes), 1);
     let discarded = |packet: &TracePacket| {
         let buffers = &packet.trace_stats().buffer_stats;
         buffers
