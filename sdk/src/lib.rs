@@ -151,10 +151,11 @@ pub use tracezero_service::{
 pub use tracezero_track_event::{__private, __traced_async};
 #[doc(inline)]
 pub use tracezero_track_event::{
-    ARG_MAX_BYTES, ArgValue, AsDebug, AsDisplay, AsyncSpan, Category, ChildOrder, CounterTrack,
-    CounterValue, Dict, DictWriter, EndingSpan, Flow, OPEN_SPANS_MAX, Span, TraceFuture, Traced,
-    TracedWithEnd, Track, TrackSpan, Unit, async_span, begin, categories, counter, debug,
-    declare_event_schema, dict, display, enabled, end, instant, library_recorder, span,
+    ARG_MAX_BYTES, ArgValue, AsDebug, AsDisplay, AsyncSpan, Category, ChildOrder, CorrelationId,
+    CounterTrack, CounterValue, Dict, DictWriter, EndingSpan, Flow, OPEN_SPANS_MAX, Span,
+    TraceFuture, Traced, TracedWithEnd, Traceparent, TraceparentError, Track, TrackSpan, Unit,
+    async_span, begin, categories, counter, debug, declare_event_schema, dict, display, enabled,
+    end, instant, library_recorder, span,
 };
 #[cfg(feature = "tracing")]
 pub use tracing_layer::{AsyncSpans, TracingLayer, layer};

@@ -8,6 +8,7 @@ use protozero::HeapBuffered;
 use crate::arg::{ArgValue, write_arg};
 use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
+use crate::correlation::CorrelationId;
 use crate::data_source::TRACK_EVENT;
 use crate::event::{EventParts, EventWriter};
 use crate::flow::Flow;
@@ -16,6 +17,7 @@ use crate::open_slices::{self, SlicePosition};
 use crate::placement::{EventTime, Placement};
 use crate::short_event::ShortEvent;
 use crate::slice_end::end_around;
+use crate::traceparent::Traceparent;
 use crate::track::Track;
 use tracezero_core::protos::TrackEvent;
 use tracezero_core::protos::track_event::Type;
@@ -53,8 +55,17 @@ pub struct Encoded<'a> {
     args: &'a [u8],
     /// The flows that pass through the event.
     flows: &'a [Flow],
+    /// `None` if all of them are `None`.
+    links: Option<&'a Links>,
+}
+
+/// What few events have: how they belong to others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Links {
     /// The flow that ends at the event.
-    last_flow: Option<Flow>,
+    pub last_flow: Option<Flow>,
+    /// The request that the event belongs to: the id of its trace becomes the correlation id.
+    pub request: Option<Traceparent>,
 }
 
 impl<'a> Encoded<'a> {
@@ -66,20 +77,30 @@ impl<'a> Encoded<'a> {
         Self {
             args,
             flows,
-            last_flow: None,
+            links: None,
         }
     }
 
-    /// Sets the flow that ends at the event.
+    /// Sets the flows that pass through the event.
     #[must_use]
-    pub const fn ending(mut self, flow: Option<Flow>) -> Self {
-        self.last_flow = flow;
+    pub const fn through(mut self, flows: &'a [Flow]) -> Self {
+        self.flows = flows;
+        self
+    }
+
+    /// Adds links.
+    #[inline]
+    #[must_use]
+    pub const fn linked(mut self, links: &'a Links) -> Self {
+        if links.last_flow.is_some() || links.request.is_some() {
+            self.links = Some(links);
+        }
         self
     }
 
     #[inline]
     const fn is_empty(&self) -> bool {
-        self.args.is_empty() && self.flows.is_empty() && self.last_flow.is_none()
+        self.args.is_empty() && self.flows.is_empty() && self.links.is_none()
     }
 }
 
@@ -91,8 +112,8 @@ impl EventParts for Encoded<'_> {
         for flow in self.flows {
             event.event.add_flow_ids(flow.id());
         }
-        if let Some(flow) = self.last_flow {
-            event.event.add_terminating_flow_ids(flow.id());
+        if let Some(links) = self.links {
+            links.write(event.event);
         }
         // If there are no names, the session filters arguments out.
         if !event.name_iids.is_empty() {
@@ -102,12 +123,24 @@ impl EventParts for Encoded<'_> {
 
     #[inline(always)]
     fn are_short(&self) -> bool {
-        self.flows.is_empty() && self.last_flow.is_none()
+        self.flows.is_empty() && self.links.is_none()
     }
 
     #[inline(always)]
     fn put_all(&self, event: &mut ShortEvent<'_, '_>) -> bool {
         event.put_encoded_args(self.args)
+    }
+}
+
+impl Links {
+    #[cold]
+    fn write(&self, event: &mut TrackEvent<'_>) {
+        if let Some(flow) = self.last_flow {
+            event.add_terminating_flow_ids(flow.id());
+        }
+        if let Some(request) = &self.request {
+            request.write(event);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::arg::{ArgValue, write_arg};
+use crate::correlation::CorrelationId;
 use crate::flow::Flow;
 use crate::short_event::ShortEvent;
 use tracezero_core::protos::TrackEvent;
@@ -143,6 +144,17 @@ impl EventPart for EndOf<'_> {
     #[inline]
     fn write(&self, event: &mut EventWriter<'_, '_>) {
         event.event.add_terminating_flow_ids(self.0.id());
+    }
+}
+
+/// A correlation id of the event.
+#[derive(Debug)]
+pub struct Correlated<'a, T: ?Sized>(pub &'a T);
+
+impl<T: CorrelationId + ?Sized> EventPart for Correlated<'_, T> {
+    #[inline]
+    fn write(&self, event: &mut EventWriter<'_, '_>) {
+        self.0.write(event.event);
     }
 }
 

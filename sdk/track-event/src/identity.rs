@@ -37,6 +37,13 @@ pub(super) fn derived(parent: u64, kind: Kind, number: u64) -> u64 {
     mix(mix(parent ^ kind as u64) ^ number)
 }
 
+/// Returns the id of the flow of a call from one service to another. Different spans of one trace have
+/// different ids. The ids must not change: two versions of this library compute those of one call.
+pub(super) fn of_call(trace_id: u128, parent_id: u64) -> u64 {
+    let (high, low) = ((trace_id >> 64) as u64, trace_id as u64);
+    mix(mix(mix(high) ^ low) ^ parent_id).max(1)
+}
+
 /// Returns the hash of a name (FNV-1a).
 pub(super) fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

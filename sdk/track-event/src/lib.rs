@@ -15,6 +15,8 @@ mod arg_limit; // cuts long arguments
 mod altered; // counts values that were cut, rounded or left out
 mod event; // the parts of an event: arguments, flows, fields
 mod flow; // arrows between events
+mod correlation; // ids of events that belong together
+mod traceparent; // the context of a request over several services
 mod identity; // ids of tracks and flows
 mod track; // the timelines on which events are drawn
 mod quantity; // units of counters
@@ -70,9 +72,10 @@ pub use call_site::CallSite;
 pub use category::{Category, CategorySwitch};
 pub use category_filter::CategoryFilter;
 pub use connect::connect;
+pub use correlation::CorrelationId;
 pub use counter_track::CounterTrack;
 pub use data_source::{TRACK_EVENT, declare_event_schema, known_categories};
-pub use event::{Arg, EndOf, EventPart, EventParts, EventWriter, Fields, Through};
+pub use event::{Arg, Correlated, EndOf, EventPart, EventParts, EventWriter, Fields, Through};
 pub use event_config::EventConfig;
 pub use flow::Flow;
 pub use future::{TraceFuture, Traced, TracedWithEnd};
@@ -83,12 +86,13 @@ pub use open_slices::OPEN_SPANS_MAX;
 pub use placement::Placement;
 pub use quantity::Unit;
 pub use span::{Span, TrackSpan};
+pub use traceparent::{Traceparent, TraceparentError};
 pub use track::{ChildOrder, Track};
 pub use {
     async_slices::OpenAsyncSlice,
     begin_sessions::BeginSessions,
     call_site_names::Origin,
-    encoded::{Encoded, EncodedArgs},
+    encoded::{Encoded, EncodedArgs, Links},
     open_slices::SlicePosition,
     placement::EventTime,
 };

@@ -35,6 +35,11 @@ macro_rules! __parse {
             ($parts, $crate::EndOf($flow)) $track $at [$($rest)*])
     };
     ($kind:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
+        [correlation: $id:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names
+            ($parts, $crate::Correlated($id)) $track $at [$($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
         [fields: $fields:expr, $($rest:tt)*]) => {
         $crate::__parse!($kind $category $name $names
             ($parts, $crate::Fields::new($fields)) $track $at [$($rest)*])
@@ -80,8 +85,8 @@ macro_rules! __parse {
         ::core::compile_error!(::core::concat!(
             "tracezero: an argument is `name = value`, `name = %display`, `name = ?debug`, or the \
              name of a variable; `track: &track` and `at: timestamp_ns` may come once, `flow: \
-             &flow`, `last_flow: &flow` and `fields: |event| ..` any number of times; this is \
-             none of them: ",
+             &flow`, `last_flow: &flow`, `correlation: &id` and `fields: |event| ..` any number of \
+             times; this is none of them: ",
             ::core::stringify!($($rest)*)
         ))
     };

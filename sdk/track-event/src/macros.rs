@@ -18,6 +18,8 @@
 /// | `flow: &flow` | a [`Flow`](crate::Flow) (an arrow between events) that passes through this
 /// event |
 /// | `last_flow: &flow` | a flow that ends at this event |
+/// | `correlation: &id` | a [`CorrelationId`](crate::CorrelationId), which events share that belong
+/// together: a [`Traceparent`](crate::Traceparent), a string or a `u64` |
 /// | <code>fields: &#124;event&#124; ..</code> | a closure that sets fields of the
 /// [`TrackEvent`](tracezero_core::protos::TrackEvent) message itself, such as extensions of your
 /// own schema |
