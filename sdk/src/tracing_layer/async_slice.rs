@@ -99,6 +99,8 @@ pub(super) fn begin_async_slice(
             args_len: span.args.len(),
         });
     }
+    let links = span.is_linked.then(|| span.linked.links());
+    let links = links.unwrap_or_default();
     let (call_site, placement) = site.named(&span.name);
     let Some(async_slice) = &mut span.async_slice else {
         return;
@@ -119,7 +121,7 @@ pub(super) fn begin_async_slice(
     // Take only the arguments that the slice's begin had. Values that were recorded later are in
     // the slice's end.
     let args = span.args.get(..async_slice.args_len).unwrap_or_default();
-    let parts = Encoded::new(args, &flows);
+    let parts = Encoded::new(args, &flows).linked(&links);
     TRACK_EVENT.trace(slots, |instance| {
         if seen_by.is_some_and(|seen_by| seen_by.is_known_to(instance)) {
             return;

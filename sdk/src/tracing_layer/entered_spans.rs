@@ -82,10 +82,9 @@ fn exit_around(
 }
 
 impl EnteredSpan {
-    /// Ends the slice. `args` are the arguments that were recorded since the begin of the slice.
+    /// Ends the slice. `parts` were recorded since the begin of the slice.
     #[inline]
-    pub(super) fn end(&self, time: EventTime, args: &[u8]) {
-        let parts = Encoded::new(args, &[]);
+    pub(super) fn end(&self, time: EventTime, parts: Encoded<'_>) {
         self.site.call_site.end_slice(self.slice, time, parts);
     }
 }

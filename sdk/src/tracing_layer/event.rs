@@ -2,11 +2,11 @@
 
 use tracing_core::Event;
 
-use super::fields::with_scratch;
+use super::fields::{Scratch, with_scratch};
 use super::log_record;
 use super::site::{Site, site_of};
 use tracezero_core::clock;
-use tracezero_track_event::{CallSite, Encoded, EventTime, Placement};
+use tracezero_track_event::{CallSite, Encoded, EventTime, Links, Placement, Traceparent};
 
 /// Records an event.
 #[inline(always)]
@@ -31,10 +31,46 @@ pub(super) fn record_event(event: &Event<'_>) {
             return;
         }
         scratch.add_level(site);
+        if scratch.has_call() {
+            let header = scratch.take_call().header;
+            return record_with_header(site, slots, time, scratch, header);
+        }
         let (call_site, placement) = name_of(site, &scratch.name);
         let parts = Encoded::new(&scratch.args, &[]);
         call_site.instant_encoded(slots, time, &placement, parts);
     });
+}
+
+/// Records an event with a field `traceparent`.
+#[cold]
+#[inline(never)]
+fn record_with_header(
+    site: &'static Site,
+    slots: u32,
+    time: EventTime,
+    scratch: &Scratch,
+    header: Option<Traceparent>,
+) {
+    let (call_site, placement) = name_of(site, &scratch.name);
+    let parts = Encoded::new(&scratch.args, &[]);
+    with_header(header, parts, |parts| {
+        call_site.instant_encoded(slots, time, &placement, parts);
+    });
+}
+
+/// Calls `write` with the contents of an event, to which the header of a call between services is added.
+#[cold]
+pub(super) fn with_header(
+    header: Option<Traceparent>,
+    parts: Encoded<'_>,
+    write: impl FnOnce(Encoded<'_>),
+) {
+    let flow = header.map(Traceparent::flow);
+    let links = Links {
+        request: header,
+        last_flow: None,
+    };
+    write(parts.through(flow.as_slice()).linked(&links));
 }
 
 /// Returns the call site and the placement of an event, which determine its name.

@@ -5,9 +5,9 @@ use std::fmt::{self, Write as _};
 
 use tracing_core::field::{Field, Visit};
 
-use super::site::{FieldKind, Site};
+use super::site::{FieldKind, RareField, Site};
 use crate::CounterValue;
-use tracezero_track_event::{ArgValue, EncodedArgs, Placement, display};
+use tracezero_track_event::{ArgValue, EncodedArgs, Placement, Traceparent, display};
 
 /// Reusable memory in which a thread encodes values.
 #[derive(Debug, Default)]
@@ -19,6 +19,17 @@ pub(super) struct Scratch {
     pub(super) name: String,
     /// True if there was a value that is not a counter.
     pub(super) has_values: bool,
+    /// What fields tell about a call between services. `None` unless a field is about one.
+    call: Option<Call>,
+}
+
+/// What fields tell about calls between services.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Call {
+    /// The header in a field `traceparent`.
+    pub(super) header: Option<Traceparent>,
+    /// True if a field says that the span is a call to another service.
+    pub(super) is_outgoing: bool,
 }
 
 thread_local! {
@@ -63,6 +74,20 @@ impl Scratch {
         self.encoded.append_to(&mut self.args);
     }
 
+    /// Returns whether a field is about a call between services. If so, [`take_call`](Self::take_call)
+    /// must be called.
+    #[inline]
+    pub(super) const fn has_call(&self) -> bool {
+        self.call.is_some()
+    }
+
+    /// Returns what fields tell about a call between services, and forgets it for the next span or event.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_call(&mut self) -> Call {
+        self.call.take().unwrap_or_default()
+    }
+
     /// Adds the level of an event.
     #[inline]
     pub(super) fn add_level(&mut self, site: &'static Site) {
@@ -95,13 +120,17 @@ impl Values<'_> {
 
     /// Adds a number: as an argument, or as a counter if the field is one.
     #[inline]
-    fn add_number(&mut self, field: &Field, value: impl ArgValue + Into<CounterValue>) {
+    fn add_number(
+        &mut self,
+        field: &Field,
+        value: impl ArgValue + Into<CounterValue> + fmt::Display,
+    ) {
         match self.kind(field) {
             FieldKind::Counter(track) => {
                 let call_site = &self.site.call_site;
                 call_site.counter_on(self.slots, track, &Placement::new(), value);
             }
-            FieldKind::LogOrigin => {}
+            FieldKind::Rare => self.add_rare(field, format_args!("{value}")),
             FieldKind::Argument | FieldKind::Message => self.add(field, &value),
         }
     }
@@ -120,8 +149,36 @@ impl Values<'_> {
                 // If formatting fails, the name is the text so far.
                 let _ = self.scratch.name.write_fmt(text);
             }
-            FieldKind::LogOrigin => {}
+            FieldKind::Rare => self.add_rare(field, text),
             FieldKind::Argument | FieldKind::Counter(_) => self.add(field, &display(&text)),
+        }
+    }
+
+    #[inline(never)]
+    fn add_unusual_str(&mut self, field: &Field, value: &str) {
+        self.add_text(field, format_args!("{value}"));
+    }
+
+    /// Adds the value of a field that few call sites have.
+    #[cold]
+    fn add_rare(&mut self, field: &Field, text: fmt::Arguments<'_>) {
+        let rare = self.site.rare_field(field.name());
+        if rare == Some(RareField::LogOrigin) {
+            return;
+        }
+        self.add(field, &display(&text));
+        let text = text.to_string();
+        match rare {
+            Some(RareField::Traceparent) => {
+                let call = self.scratch.call.get_or_insert_default();
+                call.header = text.parse().ok();
+            }
+            Some(RareField::SpanKind) => {
+                let is_kind = |other: &&str| text.eq_ignore_ascii_case(other);
+                let call = self.scratch.call.get_or_insert_default();
+                call.is_outgoing = ["client", "producer"].iter().any(is_kind);
+            }
+            _ => {}
         }
     }
 }
@@ -154,7 +211,7 @@ impl Visit for Values<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         match self.kind(field) {
             FieldKind::Argument => self.add(field, value),
-            _ => self.add_text(field, format_args!("{value}")),
+            _ => self.add_unusual_str(field, value),
         }
     }
 

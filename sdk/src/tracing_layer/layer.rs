@@ -3,20 +3,23 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tracing_core::span::{Attributes, Id, Record};
-use tracing_core::{Event, Subscriber};
+use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::async_slice::begin_async_slice;
 use super::entered_spans::{self, EnteredSpan};
-use super::event::record_event;
+use super::event::{record_event, with_header};
 use super::fields::{NameFields, Scratch, with_scratch};
 use super::first_enter::Enter;
 use super::site::{Pattern, Site, site_of};
 use super::spans::{Slot, SpanState, Spans};
+use super::trace_context::TraceContextOf;
 use tracezero_core::clock;
 use tracezero_core::forked_child;
-use tracezero_track_event::{BeginSessions, Encoded, EventTime, Flow, SlicePosition, TRACK_EVENT};
+use tracezero_track_event::{
+    BeginSessions, Encoded, EventTime, Flow, Links, SlicePosition, TRACK_EVENT, Traceparent,
+};
 
 /// A layer that records the spans and events of [`tracing`](https://docs.rs/tracing) while sessions
 /// run.
@@ -46,6 +49,7 @@ pub fn layer() -> TracingLayer {
         spans: Spans::new(),
         async_spans: AsyncSpans::Both,
         name_fields: Vec::new(),
+        trace_context: None,
     }
 }
 
@@ -57,6 +61,7 @@ pub struct TracingLayer {
     pub(super) spans: Spans,
     async_spans: AsyncSpans,
     name_fields: Vec<String>,
+    trace_context: Option<TraceContextOf>,
 }
 
 /// The way in which a span that is entered more than once, like the span of a future, appears in
@@ -88,6 +93,86 @@ impl TracingLayer {
         self
     }
 
+    /// Sets a function that returns the W3C trace context of a span: that of the span itself, not of its
+    /// parent. The id of its trace becomes the correlation id of the span. If the field `otel.kind` says
+    /// that the span is a call to another service (`client` or `producer`), an arrow leads to the span
+    /// there that has the header of the call in its field `traceparent`.
+    ///
+    /// The function gets the id of the span, and the subscriber. It is called when the span is first
+    /// entered, after layers that were added before this one. With `tracing-opentelemetry` from version
+    /// 0.34 on:
+    ///
+    /// ```
+    /// # mod stand_in {
+    /// #     pub mod opentelemetry {
+    /// #         pub mod trace {
+    /// #             pub trait TraceContextExt { fn span(&self) -> super::Span; }
+    /// #             impl TraceContextExt for super::Context {
+    /// #                 fn span(&self) -> super::Span { super::Span }
+    /// #             }
+    /// #         }
+    /// #         pub struct Context;
+    /// #         pub struct Span;
+    /// #         impl Span { pub fn span_context(&self) -> &Self { self } }
+    /// #         impl Span { pub fn trace_id(&self) -> Id<16> { Id([1; 16]) } }
+    /// #         impl Span { pub fn span_id(&self) -> Id<8> { Id([2; 8]) } }
+    /// #         impl Span { pub fn trace_flags(&self) -> Id<1> { Id([1]) } }
+    /// #         pub struct Id<const N: usize>([u8; N]);
+    /// #         impl<const N: usize> Id<N> { pub fn to_bytes(&self) -> [u8; N] { self.0 } }
+    /// #         impl Id<1> { pub fn to_u8(&self) -> u8 { self.0[0] } }
+    /// #     }
+    /// #     pub mod tracing_opentelemetry {
+    /// #         pub fn get_otel_context(
+    /// #             _: &tracing::Id,
+    /// #             _: &tracing::Dispatch,
+    /// #         ) -> Option<super::opentelemetry::Context> {
+    /// #             Some(super::opentelemetry::Context)
+    /// #         }
+    /// #         pub fn layer() -> tracing_subscriber::layer::Identity { Default::default() }
+    /// #     }
+    /// # }
+    /// # use stand_in::{opentelemetry, tracing_opentelemetry};
+    /// use opentelemetry::trace::TraceContextExt as _;
+    /// use tracezero::Traceparent;
+    /// use tracing_opentelemetry::get_otel_context;
+    /// use tracing_subscriber::layer::SubscriberExt as _;
+    ///
+    /// let tracezero = tracezero::layer().trace_context(|id, subscriber| {
+    ///     let context = get_otel_context(id, subscriber)?;
+    ///     let span = context.span();
+    ///     let span = span.span_context();
+    ///     Traceparent::new(
+    ///         u128::from_be_bytes(span.trace_id().to_bytes()),
+    ///         u64::from_be_bytes(span.span_id().to_bytes()),
+    ///         span.trace_flags().to_u8(),
+    ///     )
+    /// });
+    /// let subscriber = tracing_subscriber::registry()
+    ///     .with(tracing_opentelemetry::layer())
+    ///     .with(tracezero);
+    /// # tracing::subscriber::with_default(subscriber, || {
+    /// # let session = tracezero::InMemorySession::start()?;
+    /// # tracing::info_span!("call", otel.kind = "client").in_scope(|| ());
+    /// # let (trace, _) = session.finish();
+    /// # let id = [b"01".repeat(16)].concat();
+    /// # assert!(trace.windows(id.len()).any(|it| it == id));
+    /// # Ok::<(), tracezero::Error>(())
+    /// # })?;
+    /// # Ok::<(), tracezero::Error>(())
+    /// ```
+    ///
+    /// Earlier versions have the ids in the span's extensions: their `get_otel_context` takes these, or they
+    /// have a type `OtelData`. The extensions are
+    /// `subscriber.downcast_ref::<Registry>()?.span(id)?.extensions_mut()`.
+    #[must_use]
+    pub fn trace_context<F>(mut self, context_of: F) -> Self
+    where
+        F: Fn(&Id, &Dispatch) -> Option<Traceparent> + Send + Sync + 'static,
+    {
+        self.trace_context = Some(TraceContextOf::new(context_of));
+        self
+    }
+
     /// Handles the creation of a span.
     #[inline(never)]
     fn create(&self, attributes: &Attributes<'_>, id: &Id) {
@@ -108,8 +193,15 @@ impl TracingLayer {
             if !self.name_fields.is_empty() {
                 self.write_name(attributes, scratch);
             }
-            if let Some(slot) = self.spans.add(id, site) {
+            let slot = self.spans.add(id, site);
+            if let Some(slot) = slot {
                 slot.describe(&scratch.args, &scratch.name);
+            }
+            if scratch.has_call() {
+                let call = scratch.take_call();
+                if let Some(slot) = slot {
+                    slot.lock().linked().add_call(call);
+                }
             }
         });
     }
@@ -147,6 +239,9 @@ impl TracingLayer {
         };
         let site = slot.site()?;
         let begun = BeginSessions::in_slots(site.call_site.active_slots())?;
+        if let Some(trace_context) = &self.trace_context {
+            trace_context.learn(id, slot);
+        }
         let entered = |slice| EnteredSpan {
             layer: self.number,
             id: number,
@@ -198,8 +293,8 @@ impl TracingLayer {
                 slot.args_len() > left.args_len && !forked_child::is_disabled()
             });
             match late {
-                Some(slot) => left.end(time, slot.lock().args_after(left.args_len)),
-                None => left.end(time, &[]),
+                Some(slot) => end_late(left, time, &mut slot.lock()),
+                None => left.end(time, Encoded::new(&[], &[])),
             }
         };
         entered_spans::exit(self.number, id.into_u64(), end);
@@ -215,7 +310,11 @@ impl TracingLayer {
                 async_slice.open.end();
                 let time = EventTime::Now(clock::event_now_ns());
                 let args = span.args.get(async_slice.args_len..).unwrap_or_default();
-                let end = Encoded::new(args, &[]).ending(span.flow);
+                let links = Links {
+                    last_flow: span.flow,
+                    request: None,
+                };
+                let end = Encoded::new(args, &[]).linked(&links);
                 let call_site = &site.call_site;
                 call_site.end_encoded(begun, time, &async_slice.track, end);
             }
@@ -231,6 +330,9 @@ impl TracingLayer {
         with_scratch(|scratch| {
             scratch.take(site, 0, |to| values.record(to));
             slot.add_args(&scratch.args);
+            if scratch.has_call() {
+                slot.lock().linked().add_call(scratch.take_call());
+            }
         });
     }
 
@@ -252,7 +354,7 @@ impl TracingLayer {
             *cause.flow.get_or_insert_with(Flow::new)
         };
         if let Some((_, slot)) = self.spans.find(id.into_u64()) {
-            slot.lock().add_cause(flow);
+            slot.lock().linked().add_cause(flow);
         }
     }
 }
@@ -289,15 +391,31 @@ fn begin_poll(
         Some(_) if !is_first => &[][..],
         _ => &span.args,
     };
-    if span.causes.is_empty() {
+    if !span.is_linked {
         let parts = Encoded::new(args, span.flow.as_slice());
         return call_site.begin_encoded(begun, time, &placement, parts, span.flow);
     }
-    span.causes.extend(span.flow);
-    let parts = Encoded::new(args, &span.causes);
+    let linked = &mut span.linked;
+    linked.causes.extend(span.flow);
+    let links = linked.links();
+    let parts = Encoded::new(args, &linked.causes).linked(&links);
     let slice = call_site.begin_encoded(begun, time, &placement, parts, span.flow);
-    span.causes.clear();
+    linked.forget_causes();
     slice
+}
+
+/// Ends the slice of an enter since which values were recorded.
+#[inline(never)]
+fn end_late(left: &EnteredSpan, time: EventTime, span: &mut SpanState) {
+    let header = match span.is_linked {
+        true => span.linked.take_late_header(),
+        false => None,
+    };
+    let parts = Encoded::new(span.args_after(left.args_len), &[]);
+    match header {
+        None => left.end(time, parts),
+        header => with_header(header, parts, |parts| left.end(time, parts)),
+    }
 }
 
 /// Returns whether any session records track events.
@@ -314,6 +432,12 @@ impl<S> tracing_subscriber::Layer<S> for TracingLayer
 where
     S: Subscriber + for<'l> LookupSpan<'l>,
 {
+    fn on_register_dispatch(&self, subscriber: &Dispatch) {
+        if let Some(trace_context) = &self.trace_context {
+            trace_context.note_subscriber(subscriber);
+        }
+    }
+
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
         if is_recorded() {
             self.create(attributes, id);

@@ -11,6 +11,7 @@ mod entered_spans; // the spans that each thread is in
 mod spans; // the table of open spans
 mod first_enter; // the first enter of a span
 mod event; // records events
+mod trace_context; // finds the W3C trace context of a span
 mod fields; // converts field values to arguments
 mod site; // call sites of `tracing`
 mod log_record; // call sites of `log`

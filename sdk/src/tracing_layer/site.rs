@@ -12,6 +12,10 @@ use tracezero_track_event::{CallSite, Origin, Placement};
 
 /// The prefix of names of fields that are counters.
 const COUNTER_PREFIX: &str = "counter.";
+/// The name of fields that are the header of W3C Trace Context.
+const TRACEPARENT: &str = "traceparent";
+/// The name that `tracing-opentelemetry` gives to the field with the kind of a span.
+const SPAN_KIND: &str = "otel.kind";
 /// The prefix of the names that `tracing` itself gives to events; the source location follows.
 const DEFAULT_EVENT_NAME_PREFIX: &str = "event ";
 /// The name and the target that the crate `tracing-log` gives to the callsites of all records.
@@ -59,8 +63,30 @@ pub(super) enum FieldKind {
     /// The field becomes the name of the event.
     Message,
     Counter(CounterTrack),
+    /// The name of the field says more: see [`RareField`].
+    Rare,
+}
+
+/// A field that few call sites have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RareField {
     /// The field is part of the source location of a `log` record.
     LogOrigin,
+    /// The field is an argument, and the header by which a request comes or goes.
+    Traceparent,
+    /// The field is an argument, and says whether the span is a call to another service.
+    SpanKind,
+}
+
+impl RareField {
+    fn of(name: &str, is_event: bool, is_log: bool) -> Option<Self> {
+        match name {
+            _ if is_log && name.starts_with("log.") => Some(Self::LogOrigin),
+            TRACEPARENT => Some(Self::Traceparent),
+            SPAN_KIND if !is_event => Some(Self::SpanKind),
+            _ => None,
+        }
+    }
 }
 
 /// The index of a call site in the table, in one word.
@@ -130,7 +156,7 @@ impl Site {
         let kind = |name: &str| match name.strip_prefix(COUNTER_PREFIX) {
             Some(counter) if is_event => FieldKind::Counter(CounterTrack::new(counter.to_owned())),
             _ if is_event && name == "message" && !has_own_name => FieldKind::Message,
-            _ if is_log && name.starts_with("log.") => FieldKind::LogOrigin,
+            _ if RareField::of(name, is_event, is_log).is_some() => FieldKind::Rare,
             _ => FieldKind::Argument,
         };
         let names: Vec<_> = metadata.fields().iter().map(|field| field.name()).collect();
@@ -140,7 +166,9 @@ impl Site {
         // `error`.
         let is_nameless = is_event && !is_log && !has_own_name && !names.contains(&"message");
         let first_argument = || {
-            let is_argument = |kind: &FieldKind| matches!(kind, FieldKind::Argument);
+            // Of the rare fields, an event that is not of `log` has only headers, which are arguments, too.
+            let is_argument =
+                |kind: &FieldKind| matches!(kind, FieldKind::Argument | FieldKind::Rare);
             names.get(fields.iter().position(is_argument)?).copied()
         };
         let name = is_nameless.then(first_argument).flatten();
@@ -235,6 +263,11 @@ impl Site {
                 .at(Box::leak(Box::new(origin)))
         });
         (first.name() == message).then_some(first)
+    }
+
+    /// Returns what a field of the kind [`FieldKind::Rare`] is.
+    pub(super) fn rare_field(&self, name: &str) -> Option<RareField> {
+        RareField::of(name, self.level.is_some(), self.is_log)
     }
 
     /// Returns how the spans have behaved so far.

@@ -10,11 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::fields::Call;
 use super::first_enter::FirstEnter;
 use super::growing_table::{BucketIndex, GrowingTable};
 use super::site::{Site, SiteIndex, site_at};
 use tracezero_core::forked_child;
-use tracezero_track_event::{BeginSessions, Flow, OpenAsyncSlice, Track, note_cut_arg};
+use tracezero_track_event::{
+    BeginSessions, Flow, Links, OpenAsyncSlice, Traceparent, Track, note_cut_arg,
+};
 
 /// The number of slots of a bucket.
 const BUCKET_SLOTS: usize = 4;
@@ -76,9 +79,24 @@ pub(super) struct SpanState {
     /// The flow that joins the slices of the span. The first slice lacks the flow if nobody knew,
     /// when it began, that there would be more slices.
     pub(super) flow: Option<Flow>,
-    /// The flows of spans that this one follows from, until it is entered.
-    pub(super) causes: Vec<Flow>,
+    /// True if the span is linked to other spans.
+    pub(super) is_linked: bool,
+    /// Holds what an earlier span has left, unless `is_linked` is true.
+    pub(super) linked: Linked,
     pub(super) async_slice: Option<AsyncSlice>,
+}
+
+/// What links a span to other spans.
+#[derive(Debug, Default)]
+pub(super) struct Linked {
+    /// The flows of spans that this one follows from and of headers, until it is entered.
+    pub(super) causes: Vec<Flow>,
+    /// The request that the span belongs to.
+    request: Option<Traceparent>,
+    /// True if `request` is a header whose flow is among `causes`.
+    is_header_due: bool,
+    /// True if the span is a call to another service, as OpenTelemetry's field `otel.kind` says.
+    is_outgoing: bool,
 }
 
 /// The slice of an asynchronous span, from the first enter to the close.
@@ -278,12 +296,71 @@ impl Slot {
     }
 }
 
-impl SpanState {
-    /// Notes that this span follows from the span with this flow.
+impl Linked {
+    /// Notes that the span follows from the span with this flow, or is one end of it.
     pub(super) fn add_cause(&mut self, flow: Flow) {
         if self.causes.len() < CAUSES_MAX {
             self.causes.push(flow);
         }
+    }
+
+    /// Notes what fields tell about calls between services.
+    pub(super) fn add_call(&mut self, call: Call) {
+        self.is_outgoing |= call.is_outgoing;
+        if let Some(header) = call.header {
+            self.request = Some(header);
+            self.is_header_due = true;
+            self.add_cause(header.flow());
+        }
+    }
+
+    /// Notes the context that another layer has given to the span. A header counts more: another service
+    /// knows its ids.
+    pub(super) fn add_context(&mut self, context: Traceparent) {
+        if self.request.is_none() {
+            self.request = Some(context);
+            if self.is_outgoing {
+                self.add_cause(context.flow());
+            }
+        }
+    }
+
+    /// Returns what the slices of the span are written with.
+    pub(super) fn links(&self) -> Links {
+        Links {
+            request: self.request,
+            last_flow: None,
+        }
+    }
+
+    /// Forgets the flows that the begin of a slice now has.
+    pub(super) fn forget_causes(&mut self) {
+        self.causes.clear();
+        self.is_header_due = false;
+    }
+
+    /// Returns the header that was recorded since the slice began, and forgets its flow: the end of the
+    /// slice has it.
+    pub(super) fn take_late_header(&mut self) -> Option<Traceparent> {
+        let header = self.request.filter(|_| self.is_header_due)?;
+        self.is_header_due = false;
+        self.causes.retain(|flow| *flow != header.flow());
+        Some(header)
+    }
+}
+
+impl SpanState {
+    /// Returns what links the span to others. Most spans have nothing of it.
+    #[cold]
+    pub(super) fn linked(&mut self) -> &mut Linked {
+        if !self.is_linked {
+            self.is_linked = true;
+            self.linked.causes.clear();
+            self.linked.request = None;
+            self.linked.is_header_due = false;
+            self.linked.is_outgoing = false;
+        }
+        &mut self.linked
     }
 
     /// Returns the arguments after the first `len` bytes.
@@ -303,7 +380,7 @@ impl SpanState {
         self.name.clear();
         self.args.clear();
         self.flow = None;
-        self.causes.clear();
+        self.is_linked = false;
         if self.async_slice.is_some() {
             self.forget_async_slice();
         }
