@@ -50,7 +50,8 @@ for trace in "$folder"/*.pftrace; do
         long_trace) options+=(--open-spans) ;;  # it ends by itself while spans are open
     esac
     case $name in
-        flight-* | exit | shutdown | trigger_snapshot | workers) ;; # these print no report
+        # These print no report, or one of several traces.
+        flight-* | exit | front | shutdown | stock | trigger_snapshot | workers) ;;
         *) options+=(--report "$folder/$name.out") ;;
     esac
     "$judge" "${extensions[@]}" "${options[@]}" "$trace"

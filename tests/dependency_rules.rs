@@ -176,7 +176,7 @@ fn reading_traces_knows_nothing_of_recording_them() {
             if path[..2] == ["tracezero_core", "::"] {
                 let place = file.display();
                 assert!(
-                    ["counter_value", "protos"].contains(&path[2]),
+                    ["attributes", "counter_value", "protos"].contains(&path[2]),
                     "{place}: {path:?}"
                 );
             }

@@ -116,6 +116,8 @@ pub use tracezero_consumer::{
     DaemonSessionState, DaemonState, OfferedDataSource, PacketTotals, SessionEvent, SessionToClone,
 };
 #[doc(inline)]
+pub use tracezero_core::attributes::TraceAttributeValue;
+#[doc(inline)]
 pub use tracezero_core::clock::{Clock, TscError};
 #[doc(inline)]
 pub use tracezero_core::coordination::{
@@ -127,8 +129,6 @@ pub use tracezero_core::ids::{ProducerId, SessionId};
 pub use tracezero_core::protos;
 #[doc(inline)]
 pub use tracezero_core::shm::MemoryError;
-#[doc(inline)]
-pub use tracezero_core::trace_attributes::TraceAttributeValue;
 #[doc(inline)]
 pub use tracezero_macros::{ArgValue, trace};
 #[doc(inline)]

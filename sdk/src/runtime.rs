@@ -9,17 +9,18 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::error::Error;
+use tracezero_core::attributes::TraceAttributes;
 use tracezero_core::clock;
 use tracezero_core::commit::ServiceEndpoint;
 use tracezero_core::coordination::{Producer, ServiceControl};
 use tracezero_core::crash_files::{CrashFilesError, ProcessFolder};
 use tracezero_core::forked_child;
+use tracezero_core::own_attributes;
 use tracezero_core::own_process;
 use tracezero_core::own_thread;
 use tracezero_core::process_hooks;
 use tracezero_core::reentry;
 use tracezero_core::shm::{Geometry, shared_memory};
-use tracezero_core::trace_attributes::{self, TraceAttributes};
 use tracezero_producer::{self as producer, Arbiter, ArbiterConfig, ProcessProducer, Realm};
 use tracezero_service::trace_buffer::ClientIdentity;
 use tracezero_service::{
@@ -224,7 +225,7 @@ impl Environment for ProcessEnvironment {
     }
 
     fn trace_attributes(&self) -> TraceAttributes {
-        trace_attributes::of_process()
+        own_attributes::of_process()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Attributes of this process's traces, from code.
 
-use tracezero_core::trace_attributes::{self, TraceAttributeValue, keys};
+use tracezero_core::attributes::{TraceAttributeValue, keys};
+use tracezero_core::own_attributes;
 
 /// Sets the name and the version of this service. Every trace says which service, process, machine and
 /// boot it comes from, in attributes with OpenTelemetry's names; call this at the start of `main` to name
@@ -64,5 +65,5 @@ pub fn set_service(name: impl Into<String>, version: impl Into<String>) {
 /// }
 /// ```
 pub fn set_trace_attribute(key: impl Into<String>, value: impl Into<TraceAttributeValue>) {
-    trace_attributes::set(key.into(), value.into());
+    own_attributes::set(key.into(), value.into());
 }

@@ -7,7 +7,8 @@ use tracezero::{
     AsyncSpan, BufferError, CaptureHandle, ConfigError, CounterTrack, Error, FlightError,
     FlightRecorder, FlightRecorderBuilder, FlightStats, Flow, InMemorySession, MemoryError,
     Refusal, Report, SavingSnapshot, ServiceState, Session, SessionControl, SessionError,
-    SessionState, Snapshot, TraceConfig, TraceStats, Track, TscError, Warning, instant,
+    SessionState, Snapshot, TraceConfig, TraceStats, TraceparentError, Track, TscError, Warning,
+    instant,
 };
 use tracezero_track_event::{BeginSessions, TRACK_EVENT};
 
@@ -44,6 +45,7 @@ fn threads_can_share_handles_reports_and_errors() {
     is_error::<Refusal>();
     is_error::<BufferError>();
     is_error::<MemoryError>();
+    is_error::<TraceparentError>();
     is_error::<TscError>();
     is_error::<ReadError>();
     is_error::<protozero::DecodeError>();

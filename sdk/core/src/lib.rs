@@ -7,7 +7,7 @@
 pub mod clock; // the trace clock
 pub mod counter_value; // values of counters: integers and floats
 pub mod ids; // ids of sessions, producers, buffers, writers
-pub mod trace_attributes; // which machine, boot, service and version a trace comes from
+pub mod attributes; // which machine, boot, service and version a trace comes from
 // Memory and files that survive the process.
 pub mod crash_files; // shared memory and trace buffers in files
 pub mod file_memory; // mapped bytes and words
@@ -19,6 +19,7 @@ pub mod shm; // the shared memory
 // Events of the process: forks, exits, signals, allocations.
 pub mod forked_child; // a forked child stops tracing
 pub mod inherited_descriptor; // descriptors that the program that started this one has left open
+pub mod own_attributes; // the attributes of this process
 pub mod own_process; // what this process is called
 pub mod own_thread; // threads that get no signals
 pub mod process_hooks; // functions to call at a fork, at the exit, and for a signal

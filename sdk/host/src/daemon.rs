@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tracezero_core::trace_attributes::refused_environment;
+use tracezero_core::own_attributes::refused_environment;
 use tracezero_ipc::address::Address;
 use tracezero_ipc::listener::{Listener, Permissions};
 use tracezero_ipc::waker::Waker;

@@ -1,7 +1,8 @@
 //! The machine, for the service of a daemon: limits that producers reach go to the log.
 
+use tracezero_core::attributes::TraceAttributes;
 use tracezero_core::ids::SessionId;
-use tracezero_core::trace_attributes::{self, TraceAttributes};
+use tracezero_core::own_attributes;
 use tracezero_service::{ClockReading, Environment, LimitReached, Machine, StateStats};
 
 use crate::log::{Log, Subject};
@@ -39,7 +40,7 @@ impl Environment for LogEnvironment {
     }
 
     fn trace_attributes(&self) -> TraceAttributes {
-        trace_attributes::of_daemon()
+        own_attributes::of_daemon()
     }
 
     /// The daemon has one thread. While that waits for pages, producers fill their shared memory, and

@@ -4,8 +4,8 @@ use protozero::{Decoder, types};
 
 use crate::fields;
 use crate::packet::Packet;
+use tracezero_core::attributes::{TraceAttributeValue, TraceAttributes, keys};
 use tracezero_core::protos::{TraceAttributesDecoder, TraceConfig};
-use tracezero_core::trace_attributes::{TraceAttributeValue, TraceAttributes, keys};
 
 /// The maximum number of identities that are kept. A trace that was merged from several has several.
 const IDENTITIES_MAX: usize = 64;

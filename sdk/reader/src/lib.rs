@@ -114,8 +114,8 @@ pub use skip_reason::SkipReason;
 pub use slices::{OpenSlice, SLICES_MAX_DEPTH, Slice, SliceCounts, Slices};
 pub use time_order::InTimeOrder;
 pub use trace_reader::TraceReader;
+pub use tracezero_core::attributes::TraceAttributeValue;
 pub use tracezero_core::counter_value::CounterValue;
-pub use tracezero_core::trace_attributes::TraceAttributeValue;
 pub use tracks::{Counter, Track, TrackId, TrackIter, TrackKind, TrackTable};
 pub use value::Value;
 #[doc(hidden)]

@@ -8,9 +8,9 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::folded_state::StateStats;
 use super::limit_log::LimitReached;
+use tracezero_core::attributes::TraceAttributes;
 use tracezero_core::clock;
 use tracezero_core::ids::SessionId;
-use tracezero_core::trace_attributes::TraceAttributes;
 
 /// A reading of one clock: the id of the clock in a trace, and nanoseconds.
 pub type ClockReading = (u32, u64);

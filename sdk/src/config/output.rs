@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use tracezero_core::attributes::TraceAttributeValue;
 use tracezero_core::protos::owned::trace_attributes::Attribute;
 use tracezero_core::protos::owned::trace_config::CompressionConfig;
 use tracezero_core::protos::owned::trace_config::compression_config::{Deflate, Zstd};
 use tracezero_core::protos::trace_config as schema;
-use tracezero_core::trace_attributes::TraceAttributeValue;
 
 use super::{Compression, TraceConfig, WriteFlushMode, whole_ms};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tracezero_core::ids::SessionId;
-use tracezero_core::trace_attributes::refused_environment;
+use tracezero_core::own_attributes::refused_environment;
 use tracezero_service::{RequestedDataSources, Service, StateStats};
 use tracezero_track_event::{
     ARG_MAX_BYTES, AlteredCounts, CategoryFilter, ENABLED, EventConfig, OPEN_SPANS_MAX, TRACK_EVENT,

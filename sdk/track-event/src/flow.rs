@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::identity;
-use crate::traceparent::{Traceparent, TraceparentError};
 
 /// An arrow that joins events, also of different threads, in the order of their timestamps. It
 /// shows how, for example, a request moves through a program. Each of the events names the flow:
@@ -54,25 +53,6 @@ impl Flow {
     #[must_use]
     pub const fn global(id: u64) -> Self {
         Self(id)
-    }
-
-    /// Returns the flow of a call from one service to another, by the value of the header `traceparent` of
-    /// W3C Trace Context. Both services get the same flow. A [`Traceparent`] has more of the header, and
-    /// makes headers.
-    ///
-    /// ```
-    /// use tracezero::{Flow, span};
-    ///
-    /// let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    /// let _span = span!("http", "serve", last_flow: &Flow::from_traceparent(header)?);
-    /// # Ok::<(), tracezero::TraceparentError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the text is no such header.
-    pub fn from_traceparent(header: &str) -> Result<Self, TraceparentError> {
-        header.parse().map(Traceparent::flow)
     }
 
     /// Returns the flow's id in the trace.

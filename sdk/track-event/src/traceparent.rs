@@ -127,6 +127,27 @@ impl Traceparent {
     }
 }
 
+impl Flow {
+    /// Returns the flow of a call from one service to another, by the value of the header `traceparent` of
+    /// W3C Trace Context. Both services get the same flow. A [`Traceparent`] has more of the header, and
+    /// makes headers.
+    ///
+    /// ```
+    /// use tracezero::{Flow, span};
+    ///
+    /// let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// let _span = span!("http", "serve", last_flow: &Flow::from_traceparent(header)?);
+    /// # Ok::<(), tracezero::TraceparentError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the text is no such header.
+    pub fn from_traceparent(header: &str) -> Result<Self, TraceparentError> {
+        header.parse().map(Traceparent::flow)
+    }
+}
+
 /// Returns an id that no other call in any process returns, with the probability of random numbers.
 fn random_id() -> NonZeroU64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);

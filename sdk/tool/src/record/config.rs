@@ -6,11 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use protozero::OwnedMessage as _;
+use tracezero_core::attributes::keys;
+use tracezero_core::own_attributes;
 use tracezero_core::protos;
 use tracezero_core::protos::owned::trace_attributes::{Attribute, attribute};
 use tracezero_core::protos::owned::trace_config::{BufferConfig, DataSource};
 use tracezero_core::protos::owned::{DataSourceConfig, TraceConfig, TrackEventConfig};
-use tracezero_core::trace_attributes::{self, keys};
 
 use super::{Args, kernel};
 use crate::error::ToolError;
@@ -89,7 +90,7 @@ fn name_service(config: &mut TraceConfig, program: &OsStr) {
             });
         }
     };
-    if trace_attributes::of_daemon()
+    if own_attributes::of_daemon()
         .get(keys::SERVICE_NAME)
         .is_none()
     {

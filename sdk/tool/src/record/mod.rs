@@ -17,8 +17,8 @@ use std::process;
 use std::time::{Duration, Instant};
 
 use tracezero_consumer::{Consumer, ConsumerError, DaemonSession};
+use tracezero_core::own_attributes::refused_environment;
 use tracezero_core::protos::TraceStatsDecoder;
-use tracezero_core::trace_attributes::refused_environment;
 
 use self::config::{Config, TRACK_EVENT};
 use self::daemon::PrivateDaemon;

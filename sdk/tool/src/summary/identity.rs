@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use tracezero_core::trace_attributes::keys;
+use tracezero_core::attributes::keys;
 use tracezero_reader::{TraceAttributeValue, TraceIdentity};
 
 use crate::table::printable;

@@ -5,17 +5,9 @@
 //! distributed traces of the same service. Perfetto's trace processor lists them in its table `metadata`,
 //! as `trace_attribute.service.name` and so on.
 
-mod environment; // attributes in the environment, as OpenTelemetry has them
-mod host; // attributes of the machine
-mod host_id; // an id of the machine that does not give away the machine's own
 pub mod keys; // names of attributes
-mod process; // all attributes of this process
-mod sha256; // the hash that ids are made with
 
 use protozero::HeapBuffered;
-
-pub use environment::RefusedVariable;
-pub use process::{of_daemon, of_process, refused_environment, set};
 
 use crate::protos;
 use crate::protos::owned::trace_attributes::{Attribute, attribute};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt;
 
-use super::{TraceAttributes, keys};
+use crate::attributes::{TraceAttributes, keys};
 
 /// The variable with a list of attributes: `key=value,key=value`, with `%2C` and the like in place of
 /// characters that have a meaning.

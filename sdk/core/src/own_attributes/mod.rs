@@ -1,16 +1,23 @@
-//! All attributes of this process, from four places. Each counts more than those before it: what the
+//! The attributes of the traces of this process, from four places. Each counts more than those before it: what the
 //! system tells, the list in the environment, the service's name in the environment, code.
 //! OpenTelemetry's SDKs order them in the same way.
+
+mod environment; // attributes in the environment, as OpenTelemetry has them
+mod host; // attributes of the machine
+mod host_id; // an id of the machine that does not give away the machine's own
+mod sha256; // the hash that the id is made with
 
 use std::env;
 use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-use super::environment::{FromEnvironment, RefusedVariable};
-use super::host::put_host;
-use super::{TraceAttributeValue, TraceAttributes, keys};
+use self::environment::FromEnvironment;
+use self::host::put_host;
+use crate::attributes::{TraceAttributeValue, TraceAttributes, keys};
 use crate::{forked_child, own_process};
+
+pub use self::environment::RefusedVariable;
 
 /// The attributes that code has set.
 static OF_CODE: Mutex<TraceAttributes> = Mutex::new(TraceAttributes::new());

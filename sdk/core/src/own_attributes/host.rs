@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::host_id::host_id;
-use super::{TraceAttributes, keys};
+use crate::attributes::{TraceAttributes, keys};
 
 /// The files that may have the machine's own id.
 const MACHINE_ID_FILES: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
