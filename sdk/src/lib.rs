@@ -85,6 +85,7 @@ mod runtime; // the producer and the service of this process
 #[cfg(feature = "testing")]
 pub mod testing; // tests on what code records
 mod process_end; // finishes files when the process exits or gets a signal
+mod trace_folder; // folders of trace files under a budget
 // Modules that all of the above use.
 pub(crate) mod config; // what to record
 
@@ -94,7 +95,9 @@ pub use config::{
     DataSourceConfig, FillPolicy, PrimaryTraceClock, SessionSemaphore, TraceConfig,
     TrackEventConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
 };
-pub use consumer::{InMemorySession, Session, SessionControl, Snapshot, on_error, service_state};
+pub use consumer::{
+    InMemorySession, Segment, Segments, Session, SessionControl, Snapshot, on_error, service_state,
+};
 #[doc(hidden)]
 pub use data_source_macros::__connect_if_asked;
 pub use error::Error;
@@ -105,7 +108,7 @@ pub use flight_recorder::{
     SnapshotRequest,
 };
 pub use process_end::{finish_recordings, leave_signals_alone};
-pub use report::{BufferMemory, Losses, Report, Warning};
+pub use report::{BufferMemory, Losses, Report, SegmentCounts, Warning};
 #[cfg(feature = "system")]
 pub use system::{System, SystemBuilder, SystemState, SystemStats};
 pub use trace_attributes::{set_service, set_trace_attribute};

@@ -25,6 +25,8 @@ pub struct LocalChoices {
     pub without_trace_attributes: bool,
     /// The directory for crash files, if the session has them.
     pub crash_directory: Option<PathBuf>,
+    /// The size of a segment, if the trace is written into segments.
+    pub segment_bytes: Option<u64>,
 }
 
 impl Default for LocalChoices {
@@ -36,6 +38,7 @@ impl Default for LocalChoices {
             stall_limits: SmallMap::new(),
             without_trace_attributes: false,
             crash_directory: None,
+            segment_bytes: None,
         }
     }
 }

@@ -160,8 +160,10 @@ impl LossCount {
 #[derive(Debug, Default)]
 pub struct RingProgress {
     parts: AtomicU64,
-    /// The size of the ring; 0 for other buffers.
+    /// The size of the ring, or of a segment; 0 for other buffers.
     ring_bytes: u64,
+    /// True if what is read from the buffer is cut into segments.
+    is_in_segments: bool,
     /// The value of `parts` at the last turn.
     turn_parts: AtomicU64,
     /// The time of the last turn, on the trace clock; 0 before the first one.
@@ -184,7 +186,19 @@ impl RingProgress {
         }
     }
 
-    /// Returns the size of the ring in bytes; `None` if the buffer is not a ring.
+    /// Creates the progress of a buffer whose contents are cut into segments of about this size. A
+    /// segment has, like a ring, nothing of what was recorded before. Its progress advances by a
+    /// [quarter](Self::QUARTER) at each cut.
+    #[must_use]
+    pub fn of_segments(segment_bytes: u64) -> Self {
+        Self {
+            is_in_segments: true,
+            ..Self::of_ring(segment_bytes.max(1))
+        }
+    }
+
+    /// Returns the size of the ring, or of a segment, in bytes; `None` for a buffer that keeps
+    /// everything.
     #[inline]
     #[must_use]
     pub fn ring_bytes(&self) -> Option<NonZeroU64> {
@@ -209,9 +223,10 @@ impl RingProgress {
     }
 
     /// Takes a turn to write the data that one trace writer writes for all trace writers of the
-    /// ring. There is one turn in each [quarter](Self::QUARTER) of the ring. Returns the time of
-    /// the last turn, or 0 if this turn is the first one. Returns `None` if another trace writer
-    /// has had the turn of this quarter, or if the buffer is not a ring.
+    /// ring. There is one turn in each [quarter](Self::QUARTER) of the ring, and in each segment.
+    /// Returns the time up to which the ring may lack data: that of the last turn, or 0 if this turn is
+    /// the first one. A segment may lack all data up to now. Returns `None` if another trace writer
+    /// has had the turn of this quarter, or if the buffer keeps everything.
     pub fn take_turn(&self, now_ns: u64) -> Option<u64> {
         self.ring_bytes()?;
         let parts = self.parts();
@@ -225,6 +240,7 @@ impl RingProgress {
         self.turn_parts
             .compare_exchange(last, parts, Ordering::Relaxed, Ordering::Relaxed)
             .ok()?;
-        Some(self.turn_ns.swap(now_ns, Ordering::Relaxed))
+        let last_ns = self.turn_ns.swap(now_ns, Ordering::Relaxed);
+        Some(if self.is_in_segments { now_ns } else { last_ns })
     }
 }

@@ -45,6 +45,9 @@ pub struct CentralBuffer {
     /// Tells writers when to start their incremental state anew.
     pub progress: Arc<RingProgress>,
     read_mode: ReadMode,
+    /// The number of bytes after which sequences start their incremental state again, if the buffer is
+    /// cut into segments.
+    restart_bytes: Option<u64>,
     /// The total time that writers have waited for the reader, in nanoseconds.
     waited_ns: AtomicU64,
     /// The writers of disconnected producers, with their last counts.
@@ -141,9 +144,25 @@ impl CentralBuffer {
             gone_writers: Mutex::default(),
             progress: Arc::new(progress),
             read_mode,
+            restart_bytes: None,
             writers_then: None,
             states: BufferStates::default(),
         }
+    }
+
+    /// Cuts what is read from this buffer into segments of about this size. Sequences start their
+    /// incremental state again in each quarter of a segment, so a backlog can be cut, too.
+    pub(super) fn in_segments(self, segment_bytes: u64) -> Self {
+        Self {
+            progress: Arc::new(RingProgress::of_segments(segment_bytes)),
+            restart_bytes: Some((segment_bytes / 4).max(1)),
+            ..self
+        }
+    }
+
+    /// Makes all sequences start their incremental state again with their next packet.
+    pub(super) fn restart_states(&self) {
+        self.progress.advance(RingProgress::QUARTER);
     }
 
     /// Creates a buffer of a clone.
@@ -441,6 +460,13 @@ impl CentralBuffer {
             }
             ReadMode::AllAtEnd => return false,
         };
+        if let Some(restart_bytes) = self.restart_bytes {
+            let parts = stats.bytes_written / restart_bytes;
+            if parts != contents.parts {
+                contents.parts = parts;
+                self.restart_states();
+            }
+        }
         contents.report_losses();
         let Contents { buffer, lag, .. } = &mut *contents;
         match lag.note_commit(buffer) {

@@ -277,16 +277,21 @@ impl TracingSession {
         }
     }
 
-    /// Asks data sources to start their incremental state anew.
+    /// Asks data sources to start their incremental state anew, and sets the timer for the next time.
     pub(super) fn clear_incremental_state(&mut self, context: &mut Context<'_>) {
+        self.ask_to_clear_incremental_state(context);
+        let period_ms = self.recording.config.incremental_state_clear_period_ms;
+        context.set_aligned_timer(period_ms, Timer::ClearIncrementalState);
+    }
+
+    /// Asks data sources to start their incremental state anew.
+    pub(super) fn ask_to_clear_incremental_state(&self, context: &mut Context<'_>) {
         let asked = self.instances_by_producer(|instance| {
             instance.state == InstanceState::Started && instance.descriptor.clears_incremental_state
         });
         for (producer, instances) in asked {
             context.call_producer(producer, move |to| to.clear_incremental_state(&instances));
         }
-        let period_ms = self.recording.config.incremental_state_clear_period_ms;
-        context.set_aligned_timer(period_ms, Timer::ClearIncrementalState);
     }
 
     pub(super) fn instances_by_producer(

@@ -42,6 +42,11 @@ mod event_run; // frames runs of events of the usual form
 mod packet_framer; // turns packets of writers into packets of a trace
 mod compression; // compresses a batch of packets into one packet
 mod trace_file; // a file that one session at a time may write to
+mod file_end; // why a file ends before its trace
+mod sequence_account; // what became of the packets of a sequence
+mod trace_stats; // statistics
+mod segment_store; // where segments go
+mod segment_accounts; // the accounts of segments
 mod trace_output; // the file that a trace is streamed into
 mod read_positions; // how far sequences were read, for a recovery
 mod announced_states; // which states a trace has
@@ -73,8 +78,8 @@ mod lifecycle; // sessions from configuration to end
 mod session_clone; // clones of sessions
 mod concurrent_sessions; // events that tell sessions of each other
 // Packets and reports that the service itself makes.
-mod sequence_account; // what became of the packets of each sequence
-mod trace_stats; // statistics
+mod sequence_accounts; // collects the accounts of sequences
+mod session_stats; // collects statistics
 mod service_packets; // packets that the service writes into traces
 mod service_state; // lists producers and sessions
 // Requests to the service.
@@ -82,6 +87,7 @@ mod service; // its public methods, which lock the state
 mod producer_endpoint; // requests of producers
 mod reading; // reading a trace: packets of writers and of the service
 mod streaming; // streaming a trace into a file
+mod segments; // streaming a trace into a row of files
 mod crash_preamble; // what a recovered trace begins with
 mod recovered_states; // the states that a ring had kept in crash files
 mod recovery; // a trace of what a dead process left behind
@@ -93,6 +99,7 @@ pub use self::central_buffer::CentralBuffer;
 pub use self::control::Limits;
 pub use self::environment::{ClockReading, Environment, Machine};
 pub use self::error::{Refusal, SessionError};
+pub use self::file_end::FileEnd;
 pub use self::folded_state::StateStats;
 pub use self::lent_memory::{LentMemory, MemoryToCome};
 pub use self::lifecycle::SessionRequest;
@@ -109,6 +116,8 @@ pub use self::recovery::{
     Preamble, RecordingState, RecoveredBuffer, RecoveredCounts, recording_id, write_recovered,
 };
 pub use self::requested::RequestedDataSources;
+pub use self::segment_store::{EndedSegment, SegmentStore};
+pub use self::segments::{OlderSegment, SegmentProgress};
 pub use self::sequence_account::SequenceAccount;
 pub use self::service::Service;
 pub use self::service_packets::VERSION;
@@ -118,7 +127,6 @@ pub use self::service_state::{
 pub use self::streaming::FileProgress;
 pub use self::trace_file::TraceFile;
 pub use self::trace_output::TraceOutput;
-pub use self::trace_reader::FileEnd;
 pub use self::trace_stats::{TraceStats, WriterStats};
 pub use self::tracing_session::SessionOwner;
 pub use self::trigger_history::ReceivedTrigger;

@@ -68,6 +68,9 @@ impl Control {
             given => given,
         };
         let mut reader = TraceReader::new(buffers, config);
+        if let Some(segment_bytes) = recording.segment_bytes {
+            reader.write_segments(segment_bytes);
+        }
         if request.writes_into_file && request.crash_files.is_some() {
             reader.write_positions();
         }
@@ -145,7 +148,11 @@ impl Control {
                 .next_buffer_id(&opened)
                 .ok_or(SessionError::TooManyBuffers)?;
             buffer.note_id(id);
-            opened.push(Arc::new(CentralBuffer::new(id, buffer, reader)));
+            let mut buffer = CentralBuffer::new(id, buffer, reader);
+            if let Some(segment_bytes) = request.recording.segment_bytes {
+                buffer = buffer.in_segments(segment_bytes);
+            }
+            opened.push(Arc::new(buffer));
         }
         Ok(opened)
     }

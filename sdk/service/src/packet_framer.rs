@@ -62,9 +62,14 @@ pub(super) struct PacketFramer {
     /// The writer whose packets were framed last, and the position of its sequence. It saves
     /// look-ups, because chunks of one writer often follow each other.
     last: Option<(Writer, usize)>,
-    /// The kinds of the packets that were framed since the last [`PacketFramer::begin_batch`],
-    /// run-length encoded.
-    batch: Vec<(PacketKind, u64)>,
+    /// The packets that were framed since the last [`PacketFramer::begin_batch`].
+    batch: Framed<KindLog>,
+    /// The counts of packets in the present segment, and in the one before it while that is split
+    /// off. A trace without segments is a single one.
+    segment_counts: Framed<ReadCounts>,
+    /// The sequences that have left the older segment since the last
+    /// [`PacketFramer::take_moved`], by position.
+    moved: Vec<usize>,
     /// Writers of packets that were left out. They are told of the loss, because their next packets
     /// must not depend on packets that were left out.
     losing_writers: Vec<Writer>,
@@ -89,6 +94,39 @@ pub struct ReadCounts {
     pub(crate) invalid_packets: u64,
 }
 
+impl ReadCounts {
+    fn add(&mut self, kind: PacketKind, packets: u64) {
+        self.packets += packets;
+        match kind {
+            PacketKind::Event => self.events += packets,
+            PacketKind::Data => self.data_packets += packets,
+            PacketKind::Description | PacketKind::Undecodable => {}
+        }
+    }
+}
+
+/// Values for the two segments that packets can go to (`segments.rs`): the newest one, and the one
+/// before it while sequences are still in that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Framed<T> {
+    pub(super) newer: T,
+    pub(super) older: T,
+}
+
+impl<T> Framed<T> {
+    /// Returns the value for the segment that a sequence is in.
+    #[inline]
+    fn of(&mut self, sequence: &Sequence) -> &mut T {
+        match sequence.is_in_older {
+            true => &mut self.older,
+            false => &mut self.newer,
+        }
+    }
+}
+
+/// The kinds of packets in their order, run-length encoded.
+type KindLog = Vec<(PacketKind, u64)>;
+
 /// How a packet in the trace is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PacketKind {
@@ -108,6 +146,14 @@ struct Sequence {
     is_plain: bool,
     /// True if readers of the trace have the incremental state that packets depend on.
     has_state: bool,
+    /// True if the sequence has ever started an incremental state.
+    starts_states: bool,
+    /// True if the packets still go to the older segment.
+    is_in_older: bool,
+    /// True if the state of the sequence is in a segment that has ended.
+    is_behind: bool,
+    /// The number of packets of the sequence in the segment that it is in.
+    packets_in_segment: u64,
     /// Losses that the next packet must report, besides those that the buffer reports.
     pending_loss: LossMask,
     left_out: LeftOutCounts,
@@ -170,7 +216,9 @@ impl PacketFramer {
             events: EventFramer::default(),
             sequences: Vec::new(),
             last: None,
-            batch: Vec::new(),
+            batch: Framed::default(),
+            segment_counts: Framed::default(),
+            moved: Vec::new(),
             losing_writers: Vec::new(),
             counts: ReadCounts::default(),
         }
@@ -193,6 +241,58 @@ impl PacketFramer {
             sequence.is_introduced = false;
             sequence.is_plain = false;
         }
+    }
+
+    /// Begins another segment. Sequences that never start a state are in it at once; all others stay
+    /// in the older segment until they start their state again.
+    pub(super) fn begin_segment(&mut self) {
+        self.segment_counts = Framed {
+            newer: ReadCounts::default(),
+            older: self.segment_counts.newer,
+        };
+        for (position, sequence) in self.sequences.iter_mut().enumerate() {
+            sequence.packets_in_segment = 0;
+            sequence.is_in_older = sequence.starts_states && !sequence.is_behind;
+            if !sequence.is_in_older {
+                sequence.enter_segment();
+                self.moved.push(position);
+            }
+        }
+    }
+
+    /// Ends the older segment. Packets that still need a state in it cannot be read any more, and
+    /// are left out.
+    pub(super) fn end_segment(&mut self) {
+        for sequence in self.sequences.iter_mut().filter(|it| it.is_in_older) {
+            sequence.is_in_older = false;
+            sequence.is_behind = true;
+            sequence.has_state = false;
+            sequence.enter_segment();
+        }
+    }
+
+    /// Returns the sequences that have left the older segment since the last call, each with the
+    /// number of its packets in the newest one.
+    pub(super) fn take_moved(&mut self) -> Vec<(u32, u64)> {
+        let Self {
+            moved, sequences, ..
+        } = self;
+        moved
+            .drain(..)
+            .map(|position| (id_of(position), sequences[position].packets_in_segment))
+            .collect()
+    }
+
+    /// Returns the sequences that are in the older segment.
+    pub(super) fn sequences_in_older(&self) -> impl Iterator<Item = u32> {
+        let sequences = self.sequences.iter().enumerate();
+        let in_older = sequences.filter(|(_, sequence)| sequence.is_in_older);
+        in_older.map(|(position, _)| id_of(position))
+    }
+
+    /// Returns the counts of the packets in the newest segment, and in the one before it.
+    pub(super) fn segment_counts(&self) -> &Framed<ReadCounts> {
+        &self.segment_counts
     }
 
     /// Returns the id of a writer's sequence. Assigns one if it has none.
@@ -317,14 +417,27 @@ impl PacketFramer {
 
     /// Begins a batch, whose last packets [`PacketFramer::take_back`] can take back.
     pub(super) fn begin_batch(&mut self) {
-        self.batch.clear();
+        let Self {
+            batch,
+            segment_counts,
+            ..
+        } = self;
+        for (log, counts) in [
+            (&mut batch.newer, &mut segment_counts.newer),
+            (&mut batch.older, &mut segment_counts.older),
+        ] {
+            for (kind, packets) in log.drain(..) {
+                counts.add(kind, packets);
+            }
+        }
     }
 
-    /// Appends the taken packets to `trace`, each as a field of it. Leaves out invalid packets.
+    /// Appends the taken packets to the trace of the segment that each is in, each as a field of
+    /// it. Leaves out invalid packets.
     ///
     /// The fields that only the service knows come last in each packet. Later fields win, so a
     /// writer cannot claim to be another.
-    pub(super) fn append_to(&mut self, trace: &mut Vec<u8>) {
+    pub(super) fn append_to(&mut self, traces: &mut Framed<Vec<u8>>) {
         let mut taken_bytes = std::mem::take(&mut self.bytes);
         // Copies of fixed size reach beyond the last packet.
         taken_bytes.resize(taken_bytes.len() + MOVED_BYTES, 0);
@@ -333,11 +446,15 @@ impl PacketFramer {
         for mut taken in taken_list.drain(..) {
             let position = self.position(taken.writer());
             match taken.kind {
-                TakenKind::Run => self.append_run(rest, position, &mut taken, trace),
+                TakenKind::Run => self.append_run(rest, position, &mut taken, traces),
                 TakenKind::One => {
-                    self.append_packet(&rest[..taken.len], position, &mut taken, trace);
+                    self.append_packet(&rest[..taken.len], position, &mut taken, traces);
                 }
-                TakenKind::TooLarge => self.leave_out(position, &mut taken),
+                TakenKind::TooLarge => {
+                    self.counts.invalid_packets += 1;
+                    self.sequences[position].left_out.invalid += 1;
+                    self.leave_out(position, &mut taken);
+                }
             }
             rest = &rest[taken.len..];
         }
@@ -353,27 +470,28 @@ impl PacketFramer {
         bytes: &[u8],
         position: usize,
         taken: &mut TakenPackets,
-        trace: &mut Vec<u8>,
+        traces: &mut Framed<Vec<u8>>,
     ) {
         let mut at = 0;
         loop {
-            let sequence = &self.sequences[position];
+            let sequence = &mut self.sequences[position];
             if sequence.is_plain && taken.loss.is_empty() {
                 let (has_state, id) = (sequence.has_state, &sequence.trusted_id);
                 let rest_bytes = taken.len - at;
+                let trace = traces.of(sequence);
                 let AppendedCounts { events, bytes } =
                     self.events
                         .append_events(&bytes[at..], rest_bytes, has_state, id, trace);
                 at += bytes;
-                self.counts.packets += events;
-                self.counts.events += events;
-                self.batch.push((PacketKind::Event, events));
+                sequence.packets_in_segment += events;
+                self.counts.add(PacketKind::Event, events);
+                self.batch.of(sequence).push((PacketKind::Event, events));
             }
             let Some((packet, rest)) = split_first_packet(&bytes[at..taken.len]) else {
                 return;
             };
             at = taken.len - rest.len();
-            self.append_packet(packet, position, taken, trace);
+            self.append_packet(packet, position, taken, traces);
         }
     }
 
@@ -384,21 +502,34 @@ impl PacketFramer {
         packet: &[u8],
         position: usize,
         taken: &mut TakenPackets,
-        trace: &mut Vec<u8>,
+        traces: &mut Framed<Vec<u8>>,
     ) {
         let sequence = &mut self.sequences[position];
         let Some(info) = inspect(packet) else {
+            self.counts.invalid_packets += 1;
+            sequence.left_out.invalid += 1;
             return self.leave_out(position, taken);
         };
+        if info.starts_state {
+            if sequence.is_in_older {
+                sequence.is_in_older = false;
+                sequence.enter_segment();
+                self.moved.push(position);
+            }
+            sequence.is_behind = false;
+            sequence.starts_states = true;
+        } else if sequence.is_behind && info.needs_state {
+            sequence.left_out.undecodable += 1;
+            return self.leave_out(position, taken);
+        }
+        let trace = traces.of(sequence);
         let loss = std::mem::take(&mut taken.loss) | std::mem::take(&mut sequence.pending_loss);
         let counted = sequence.count(info, loss);
-        self.batch.push((counted, 1));
-        self.counts.packets += 1;
-        match counted {
-            PacketKind::Event => self.counts.events += 1,
-            PacketKind::Data => self.counts.data_packets += 1,
-            PacketKind::Description => {}
-            PacketKind::Undecodable => sequence.left_out.undecodable += 1,
+        self.batch.of(sequence).push((counted, 1));
+        self.counts.add(counted, 1);
+        sequence.packets_in_segment += 1;
+        if counted == PacketKind::Undecodable {
+            sequence.left_out.undecodable += 1;
         }
         // Trace processor takes the process of a track from the packet that describes the track.
         let states_client = !sequence.is_introduced || info.describes_track;
@@ -419,26 +550,36 @@ impl PacketFramer {
         sequence.is_plain = true;
     }
 
-    /// Leaves out an invalid packet.
+    /// Leaves out a packet that is invalid, or whose state is in a segment that has ended. The caller
+    /// has counted it.
     ///
-    /// Perfetto's own service only counts the packet. Here the next packet of the sequence also
-    /// reports a loss, because it may depend on the invalid packet, and the account of the sequence
-    /// counts invalid packets.
+    /// Perfetto's own service only counts invalid packets. Here the next packet of the sequence also
+    /// reports a loss, because it may depend on the packet that is left out, and the account of the
+    /// sequence counts such packets.
     #[cold]
     fn leave_out(&mut self, position: usize, taken: &mut TakenPackets) {
-        self.counts.invalid_packets += 1;
         self.losing_writers.push(taken.writer());
-        // The next packet of the sequence reports this loss, and the loss that the invalid packet
-        // would have reported.
+        // The next packet of the sequence reports this loss, and the loss that the packet would have
+        // reported.
         let sequence = &mut self.sequences[position];
         sequence.is_plain = false;
         sequence.pending_loss |= std::mem::take(&mut taken.loss) | LossMask::PRESENT;
-        sequence.left_out.invalid += 1;
     }
 
-    /// Takes back packets at the end of the batch that did not get into the trace. `framed` are
-    /// their framed bytes.
-    pub(super) fn take_back(&mut self, framed: &[u8]) {
+    /// Takes back packets at the end of each segment's part of the batch that did not get into the
+    /// trace. `framed` are their framed bytes.
+    pub(super) fn take_back(&mut self, framed: Framed<&[u8]>) {
+        let Framed { newer, older } = std::mem::take(&mut self.batch);
+        let counts = std::mem::take(&mut self.segment_counts);
+        self.segment_counts = Framed {
+            newer: self.take_back_of(framed.newer, newer, counts.newer),
+            older: self.take_back_of(framed.older, older, counts.older),
+        };
+    }
+
+    /// Takes back packets of one segment, whose part of the batch is in `log`. Returns the counts of the
+    /// segment, which were `counts` before the batch.
+    fn take_back_of(&mut self, framed: &[u8], log: KindLog, mut counts: ReadCounts) -> ReadCounts {
         let mut ids = Vec::new();
         for packet in Decoder::new(framed).repeated::<types::Bytes>(Trace::PACKET_FIELD_NUMBER) {
             let packet = packet.expect("it was framed here");
@@ -449,8 +590,8 @@ impl PacketFramer {
                 ids.push(id);
             }
         }
-        let batch = self.batch.drain(..);
-        let counted = batch.flat_map(|(counted, count)| (0..count).map(move |_| counted));
+        let log = log.into_iter();
+        let counted = log.flat_map(|(counted, count)| (0..count).map(move |_| counted));
         let mut counted: Vec<_> = counted.collect();
         let first = counted.len() - ids.len();
         for (id, counted) in ids.into_iter().zip(counted.drain(first..)) {
@@ -464,6 +605,8 @@ impl PacketFramer {
                 PacketKind::Undecodable => left_out.undecodable -= 1,
             }
         }
+        counted.into_iter().for_each(|kind| counts.add(kind, 1));
+        counts
     }
 
     #[inline]
@@ -487,10 +630,15 @@ impl PacketFramer {
 /// Sessions do the same with their buffers, but in batches.
 pub fn read_as_trace(buffer: &mut TraceBuffer, trace: &mut Vec<u8>) {
     let mut framer = PacketFramer::new();
+    let mut traces = Framed {
+        newer: std::mem::take(trace),
+        older: Vec::new(),
+    };
     while framer.take_batch(buffer) {
-        framer.append_to(trace);
+        framer.append_to(&mut traces);
     }
-    framer.append_to(trace);
+    framer.append_to(&mut traces);
+    *trace = traces.newer;
 }
 
 impl Sequence {
@@ -499,10 +647,21 @@ impl Sequence {
             is_introduced: false,
             is_plain: false,
             has_state: false,
+            starts_states: false,
+            is_in_older: false,
+            is_behind: false,
+            packets_in_segment: 0,
             pending_loss: LossMask::NONE,
             left_out: LeftOutCounts::default(),
             trusted_id: trusted_id(id_of(position)),
         }
+    }
+
+    /// Lets the next packet tell who wrote the sequence: it is the first one in its segment.
+    fn enter_segment(&mut self) {
+        self.is_introduced = false;
+        self.is_plain = false;
+        self.packets_in_segment = 0;
     }
 
     /// Returns how the next packet counts if `loss` precedes it. Readers decide in the same way: a
@@ -597,6 +756,14 @@ mod tests {
         assert_eq!(framer.fork().sequence_id(writer(5)), 4);
     }
 
+    /// Appends the taken packets to a trace without segments.
+    fn append(framer: &mut PacketFramer, trace: &mut Vec<u8>) {
+        let mut traces = Framed::default();
+        framer.append_to(&mut traces);
+        assert!(traces.older.is_empty());
+        trace.append(&mut traces.newer);
+    }
+
     /// Adds a packet as `take` does, but from its bytes and the loss before it alone.
     fn take_bytes(framer: &mut PacketFramer, bytes: &[u8], loss: LossMask) {
         framer.bytes.extend_from_slice(bytes);
@@ -624,7 +791,7 @@ mod tests {
         take_bytes(&mut framer, EVENT, LossMask::READ_GAP);
         take_bytes(&mut framer, EVENT, LossMask::NONE);
         let mut trace = Vec::new();
-        framer.append_to(&mut trace);
+        append(&mut framer, &mut trace);
         let counts = ReadCounts {
             packets: 3,
             events: 3,
@@ -706,7 +873,7 @@ mod tests {
             framer.take(&Packets::One(packet));
         }
         let mut expected = Vec::new();
-        framer.append_to(&mut expected);
+        append(&mut framer, &mut expected);
         assert!(framer.counts.invalid_packets > 50, "{:?}", framer.counts);
         assert!(framer.counts.packets > 500, "{:?}", framer.counts);
         assert_eq!(trace, expected);
@@ -764,7 +931,7 @@ mod tests {
         assert_eq!(too_large.len_bytes(), LARGE_BYTES + 1);
         framer.take(&Packets::One(too_large));
         assert_eq!((framer.bytes.len(), framer.bytes.capacity()), (0, 0));
-        framer.append_to(&mut trace);
+        append(&mut framer, &mut trace);
         assert!(trace.is_empty());
         assert_eq!(framer.counts.invalid_packets, 1);
 
@@ -773,7 +940,7 @@ mod tests {
         let large = buffer.read_packet_repeating(repeats).unwrap();
         assert_eq!(large.len_bytes(), LARGE_BYTES);
         framer.take(&Packets::One(large));
-        framer.append_to(&mut trace);
+        append(&mut framer, &mut trace);
         assert_eq!(
             (framer.counts.packets, framer.counts.invalid_packets),
             (1, 1)
@@ -798,7 +965,7 @@ mod tests {
         let mut framer = PacketFramer::new();
         assert!(framer.take_batch(&mut buffer));
         assert_eq!(framer.taken.len(), READ_BATCH_PACKETS_MAX);
-        framer.append_to(&mut Vec::new());
+        append(&mut framer, &mut Vec::new());
         assert!(framer.take_batch(&mut buffer));
     }
 
@@ -819,7 +986,7 @@ mod tests {
             take_bytes(&mut framer, packet, loss);
         }
         let mut trace = Vec::new();
-        framer.append_to(&mut trace);
+        append(&mut framer, &mut trace);
         let left_out = framer.left_out((ProducerId::new(1), WriterId(1)));
         assert_eq!((framer.counts.events, left_out.undecodable), (2, 3));
 
@@ -827,7 +994,10 @@ mod tests {
         let packets = Decoder::new(&trace).repeated::<types::Bytes>(Trace::PACKET_FIELD_NUMBER);
         let lengths: Vec<usize> = packets.map(|packet| 2 + packet.unwrap().len()).collect();
         let kept: usize = lengths[..5].iter().sum();
-        framer.take_back(&trace[kept..]);
+        framer.take_back(Framed {
+            newer: &trace[kept..],
+            older: &[],
+        });
         let left_out = framer.left_out((ProducerId::new(1), WriterId(1)));
         assert_eq!((framer.counts.events, left_out.undecodable), (1, 3));
         assert_eq!((framer.counts.packets, left_out.beyond_end), (5, 2));
@@ -842,7 +1012,7 @@ mod tests {
                 framer.introduce_anew();
             }
             take_bytes(&mut framer, &[0x5a, 0], LossMask::NONE);
-            framer.append_to(&mut trace);
+            append(&mut framer, &mut trace);
         }
         let packets = TraceDecoder::new(&trace).packet();
         let told: Vec<_> = packets
@@ -859,7 +1029,7 @@ mod tests {
         for packet in [&[0x5a, 0][..], &[0xe2, 3, 0], &[0x5a, 0]] {
             take_bytes(&mut framer, packet, LossMask::NONE);
         }
-        framer.append_to(&mut trace);
+        append(&mut framer, &mut trace);
         let packets = TraceDecoder::new(&trace).packet();
         let told: Vec<_> = packets
             .map(|packet| packet.unwrap().trusted_uid().unwrap().is_some())
@@ -874,9 +1044,12 @@ mod tests {
         for packet in [&[0x5a, 0][..], &[0x40, 1], &[0x5a, 0]] {
             take_bytes(&mut framer, packet, LossMask::NONE);
         }
-        framer.append_to(&mut trace);
+        append(&mut framer, &mut trace);
         let second = 2 + usize::from(trace[1]);
-        framer.take_back(&trace[second..]);
+        framer.take_back(Framed {
+            newer: &trace[second..],
+            older: &[],
+        });
         let counts = ReadCounts {
             packets: 1,
             events: 1,

@@ -10,7 +10,7 @@ use super::phase::Phase;
 use super::service::Service;
 use super::service_packets::{ServicePackets, encode_packets, encode_packets_at, recording_id};
 use super::trace_output::END_MAX_BYTES;
-use super::trace_reader::{Extent, Pass, Stage, TraceReader};
+use super::trace_reader::{Batch, Extent, Pass, Stage, TraceReader};
 use super::trace_stats::TraceStats;
 use super::tracing_session::{FileOutput, TracingSession};
 use tracezero_config::{Compression, TriggerMode};
@@ -25,7 +25,7 @@ impl Service {
         session: SessionId,
         reader: &mut TraceReader,
         pass: &mut Pass,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<Batch> {
         loop {
             match pass.stage {
                 Stage::Begin => {
@@ -43,14 +43,17 @@ impl Service {
                 Stage::End => {
                     self.look(|control| {
                         let due = control.sessions.get(&session).filter(|it| it.due.stats);
-                        let stats = due.map(|session| control.trace_stats(session, reader));
+                        let totals = due.map(|session| control.trace_stats(session, reader));
+                        let is_due = totals.is_some();
+                        let is_last = pass.extent == Extent::Everything;
+                        let stats = totals.and_then(|it| reader.stats_to_write(it, is_last));
                         control.with_session(session, |session, context| {
                             let environment = context.environment;
                             session.write_packets_after_data(environment, reader, stats.as_ref());
                             // If the session has ended meanwhile, the last packets come with the next
                             // pass, and so do the last statistics.
-                            session.due.stats =
-                                pass.extent == Extent::WhatIsThere && !session.is_live();
+                            let has_ended = !is_last && !session.is_live();
+                            session.due.stats = has_ended || (is_due && stats.is_none());
                         });
                     });
                     pass.stage = Stage::Over;
@@ -96,7 +99,7 @@ impl TracingSession {
             None => Vec::new(),
         };
         reader.encode_announcement = announcement(environment.uid(), environment.now_ns());
-        append(&mut reader.packets, environment, |packets| {
+        append(&mut reader.packets.newer, environment, |packets| {
             for snapshot in self
                 .first_clock_snapshot
                 .take()
@@ -145,18 +148,35 @@ impl TracingSession {
 
     /// Returns the last packet of the session's trace, compressed if its packets are.
     fn recording_end(&self, environment: &dyn Environment, kind: BoundaryKind) -> Vec<u8> {
-        let mut end = Vec::new();
-        append(&mut end, environment, |packets| {
+        let end = self.packed(environment, |packets| {
             packets.recording_boundary(recording_id(self.uuid), kind);
         });
-        let compression = self.recording.config.compression;
-        if compression != Compression::None {
-            let mut packed = Vec::new();
-            append_packed(compression, &end, &mut packed);
-            end = packed;
-        }
         debug_assert!(end.len() <= END_MAX_BYTES, "{} bytes", end.len());
         end
+    }
+
+    /// Returns a packet with statistics, compressed if the session's packets are.
+    pub(super) fn stats_packet(
+        &self,
+        environment: &dyn Environment,
+        stats: &TraceStats,
+    ) -> Vec<u8> {
+        self.packed(environment, |packets| packets.trace_stats(stats))
+    }
+
+    fn packed(
+        &self,
+        environment: &dyn Environment,
+        write: impl FnOnce(&mut ServicePackets<'_, '_>),
+    ) -> Vec<u8> {
+        let packets = encode_packets(environment, write);
+        let compression = self.recording.config.compression;
+        if compression == Compression::None {
+            return packets;
+        }
+        let mut packed = Vec::new();
+        append_packed(compression, &packets, &mut packed);
+        packed
     }
 
     fn write_packets_after_data(
@@ -167,8 +187,9 @@ impl TracingSession {
     ) {
         let counts = reader.framer.counts;
         let passed_packets = counts.packets + counts.invalid_packets;
-        let is_idle =
-            stats.is_none() && reader.packets.is_empty() && passed_packets == self.passed_packets;
+        let is_idle = stats.is_none()
+            && reader.packets.newer.is_empty()
+            && passed_packets == self.passed_packets;
         // Do not write the event into the file of a session that records nothing: the file would
         // only grow.
         if !is_idle {
@@ -176,7 +197,7 @@ impl TracingSession {
         }
         self.passed_packets = passed_packets;
         self.invalid_packets = counts.invalid_packets;
-        append(&mut reader.packets, environment, |packets| {
+        append(&mut reader.packets.newer, environment, |packets| {
             write_events(self, packets);
             if let Some(stats) = stats {
                 packets.trace_stats(stats);

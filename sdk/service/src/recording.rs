@@ -30,6 +30,8 @@ pub struct Recording {
     pub shared_memory: Option<Geometry>,
     /// The directory for crash files, if the session has them.
     pub crash_directory: Option<PathBuf>,
+    /// The size of a segment, if the trace is written into segments.
+    pub segment_bytes: Option<u64>,
     /// The data sources in the order of the configuration.
     entries: Vec<RecordedDataSource>,
     /// The producers that each trigger is taken from, by the trigger's position in the
@@ -156,6 +158,7 @@ impl Recording {
             config,
             shared_memory: resolved.shared_memory,
             crash_directory: local.crash_directory.clone(),
+            segment_bytes: local.segment_bytes,
             entries,
             trigger_producers,
         })
@@ -243,6 +246,7 @@ impl Recording {
             config: self.config.clone(),
             shared_memory: self.shared_memory,
             crash_directory: self.crash_directory.clone(),
+            segment_bytes: self.segment_bytes,
             entries,
             trigger_producers: self.trigger_producers.clone(),
         }

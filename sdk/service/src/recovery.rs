@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::central_buffer::{CentralBuffer, TakenBuffer};
 use super::recovered_states::RecoveredStates;
-use super::sequence_account::{SequenceAccount, sequence_accounts};
+use super::sequence_account::SequenceAccount;
+use super::sequence_accounts::sequence_accounts;
 use super::service_packets::{ServicePackets, encode_packets_at};
 use super::trace_buffer::{BufferStats, TraceBuffer};
 use super::trace_reader::{Extent, Pass, TraceReader};
@@ -168,7 +169,7 @@ fn hand_out<E>(
     take: &mut impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     if let Some(batch) = reader.take_batch() {
-        take(&batch)?;
+        take(&batch.newer)?;
         reader.batch_was_taken(batch);
     }
     Ok(())
@@ -310,6 +311,6 @@ impl RecordingBegin {
     /// the recording, or of another boot, and would stretch the trace.
     fn append(self, reader: &mut TraceReader, write: impl FnOnce(&mut ServicePackets<'_, '_>)) {
         let packets = encode_packets_at(self.uid, self.timestamp_ns, write);
-        reader.packets.extend_from_slice(&packets);
+        reader.packets.newer.extend_from_slice(&packets);
     }
 }

@@ -1,24 +1,12 @@
-//! Accounts of sequences: what became of their packets. An account combines the counts of the
+//! The account of a sequence: what became of its packets. An account combines the counts of the
 //! writer with those of the buffer.
-//!
-//! A producer of another process reports the counts of its writers from time to time, if it does. They
-//! are those of the last flush, or of the end of the session.
-//!
-//! Both counts change while they are read. A writer counts a packet as begun before it is counted
-//! anywhere else, and buffers are read before writers. So the number of packets begun is at least
-//! the sum of the other counts. The difference is the number of packets that are in flight.
 
-use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
 
 use super::buffer_counts::BufferCounts;
-use super::central_buffer::{CentralBuffer, Writers};
-use super::control::Control;
-use super::packet_framer::{LeftOutCounts, Writer};
-use super::trace_reader::{FileEnd, TraceReader};
+use super::file_end::FileEnd;
+use super::packet_framer::LeftOutCounts;
 use tracezero_core::coordination::WriterTotals;
-use tracezero_core::ids::BufferId;
 use tracezero_core::protos::sequences;
 
 /// The account of one sequence in one buffer: what became of its packets. At any time, `begun` is
@@ -92,7 +80,7 @@ impl SequenceAccount {
             + self.write_failed
     }
 
-    fn new(
+    pub(super) fn new(
         sequence_id: Option<u32>,
         buffer: usize,
         counts: BufferCounts,
@@ -128,7 +116,7 @@ impl SequenceAccount {
     }
 
     /// Moves packets that are of no use to readers of the trace from `read` to their own counts.
-    fn leave_out(&mut self, left_out: LeftOutCounts, file_end: Option<FileEnd>) {
+    pub(super) fn leave_out(&mut self, left_out: LeftOutCounts, file_end: Option<FileEnd>) {
         // A writer id may have been used for several buffers of the session. Count at most the
         // packets that were read from this buffer.
         self.invalid = left_out.invalid.min(self.read);
@@ -138,6 +126,40 @@ impl SequenceAccount {
         self.count_beyond_end(beyond_end, file_end);
         self.undecodable = left_out.undecodable.min(self.read);
         self.read -= self.undecodable;
+    }
+
+    /// Returns the account up to the place behind the packets that were read, but for the last `later`
+    /// ones of these.
+    pub(super) fn before(&self, later: u64) -> Self {
+        let mut before = Self {
+            read: self.read.saturating_sub(later),
+            buffered: 0,
+            in_flight: 0,
+            ..self.clone()
+        };
+        before.begun = before.read + before.removed + before.folded + before.lost();
+        before
+    }
+
+    /// Returns the account since `earlier`, which is an account of the same sequence.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            begun: self.begun - earlier.begun,
+            read: self.read - earlier.read,
+            removed: self.removed - earlier.removed,
+            folded: self.folded - earlier.folded,
+            dropped: self.dropped - earlier.dropped,
+            overwritten: self.overwritten - earlier.overwritten,
+            discarded: self.discarded - earlier.discarded,
+            late: self.late - earlier.late,
+            aborted: self.aborted - earlier.aborted,
+            corrupted: self.corrupted - earlier.corrupted,
+            invalid: self.invalid - earlier.invalid,
+            file_full: self.file_full - earlier.file_full,
+            undecodable: self.undecodable - earlier.undecodable,
+            write_failed: self.write_failed - earlier.write_failed,
+            ..self.clone()
+        }
     }
 
     /// Counts more packets that are not in the file because it ended early.
@@ -213,71 +235,6 @@ impl fmt::Display for SequenceAccount {
             }
         }
         Ok(())
-    }
-}
-
-/// Returns the accounts of all sequences in the buffers of a reader. `writers_of` returns the
-/// writers of each buffer.
-pub(super) fn sequence_accounts(
-    reader: &mut TraceReader,
-    writers_of: impl FnOnce(&[Arc<CentralBuffer>]) -> Vec<Writers>,
-) -> Vec<SequenceAccount> {
-    let mut accounts = Vec::new();
-    // Read the counts of buffers before the counts of writers: see the head of this file.
-    let counts: Vec<_> = reader.buffers().iter().map(|it| it.counts()).collect();
-    let writers = writers_of(reader.buffers());
-    for (index, (mut counts, writers)) in counts.into_iter().zip(writers).enumerate() {
-        let known: HashSet<Writer> = counts.iter().map(|&(writer, _)| writer).collect();
-        let mut totals: HashMap<Writer, &WriterTotals> = HashMap::new();
-        for (producer_id, of_writer) in &writers {
-            let Some(writer_id) = of_writer.writer_id else {
-                let none = BufferCounts::default();
-                accounts.push(SequenceAccount::new(None, index, none, Some(of_writer)));
-                continue;
-            };
-            let writer = (*producer_id, writer_id);
-            totals.insert(writer, of_writer);
-            if !known.contains(&writer) {
-                // The buffer got no chunk of this writer. All of its packets were dropped or are
-                // still in flight.
-                counts.push((writer, BufferCounts::default()));
-            }
-        }
-        for (writer, counts) in counts {
-            let sequence_id = reader.framer.sequence_id(writer);
-            let totals = totals.get(&writer).copied();
-            let mut account = SequenceAccount::new(Some(sequence_id), index, counts, totals);
-            account.leave_out(reader.framer.left_out(writer), reader.file_end);
-            accounts.push(account);
-        }
-    }
-    accounts.retain(|account| account.begun > 0);
-    accounts
-}
-
-impl Control {
-    /// Returns the writers of each of these buffers: the present ones, or, for the buffers of a
-    /// clone, those at the time of the clone. Asks each producer once, because a producer returns
-    /// the writers of all buffers.
-    pub(super) fn writers_of(&self, buffers: &[Arc<CentralBuffer>]) -> Vec<Writers> {
-        let mut present: HashMap<BufferId, Writers> = HashMap::new();
-        if buffers.iter().any(|buffer| buffer.writers_then.is_none()) {
-            for (&producer_id, producer) in self.producers.iter() {
-                for totals in producer.calls_to.writer_totals() {
-                    let of_buffer = present.entry(totals.target_buffer).or_default();
-                    of_buffer.push((producer_id, totals));
-                }
-            }
-        }
-        let writers = buffers.iter().map(|buffer| match &buffer.writers_then {
-            Some(writers) => writers.clone(),
-            None => {
-                let mut writers = present.remove(&buffer.id).unwrap_or_default();
-                writers.extend(buffer.gone_writers().iter().cloned());
-                writers
-            }
-        });
-        writers.collect()
     }
 }
 

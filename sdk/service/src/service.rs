@@ -90,7 +90,7 @@ impl Service {
     }
 
     /// Does [`Service::with`] for one session. Returns `None` if there is no such session.
-    fn with_session<R>(
+    pub(super) fn with_session<R>(
         &self,
         id: SessionId,
         work: impl FnOnce(&mut TracingSession, &mut Context<'_>) -> R,
@@ -293,7 +293,7 @@ impl Service {
         let end = trace.len().saturating_add(max_bytes);
         while trace.len() < end {
             if let Some(batch) = self.next_batch(session, &mut reader, &mut pass) {
-                trace.extend_from_slice(&batch);
+                trace.extend_from_slice(&batch.newer);
                 reader.batch_was_taken(batch);
                 continue;
             }
@@ -330,7 +330,7 @@ impl Service {
         reader.pass = None;
         let mut pass = Pass::new(Extent::WhatIsThere);
         while let Some(batch) = self.next_batch(session, &mut reader, &mut pass) {
-            trace.extend_from_slice(&batch);
+            trace.extend_from_slice(&batch.newer);
             reader.batch_was_taken(batch);
         }
         trace.append(&mut self.recording_end(session, BoundaryKind::END));

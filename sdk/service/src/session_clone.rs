@@ -29,6 +29,7 @@ use tracezero_core::coordination::{FlushFlags, FlushReason};
 use tracezero_core::ids::SessionId;
 
 const FILE_IS_CLOSED: &str = "its trace file is complete; copy the file";
+const HAS_SEGMENTS: &str = "its trace is in segments; copy those";
 const NEEDS_A_FILE: &str = "it writes into a file; clone it into a file, too";
 
 impl Control {
@@ -75,6 +76,9 @@ impl Control {
             return Err(Refusal::SessionOfAnotherUser.into());
         }
         self.check_buffer_sizes(&session.recording.config)?;
+        if session.recording.segment_bytes.is_some() {
+            return Err(clone_failed(&HAS_SEGMENTS).into());
+        }
         match (&session.file, &request.output) {
             (FileOutput::None, _) => request.output = None,
             (FileOutput::Closed, _) => return Err(clone_failed(&FILE_IS_CLOSED).into()),

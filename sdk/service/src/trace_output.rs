@@ -3,8 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
+use crate::segment_store::SegmentStore;
 use crate::trace_file::TraceFile;
+use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
 /// The maximum size of the last packet of a trace, which says that the recording has ended. This
 /// holds for a compressed packet, too, although compressing makes so small a packet larger.
@@ -21,6 +24,8 @@ pub struct TraceOutput {
     limit_bytes: u64,
     /// True if the file is synced to the disk after each pass.
     syncs: bool,
+    /// The place of the file, if it is a segment.
+    store: Option<Arc<dyn SegmentStore>>,
 }
 
 /// The contents of a trace file at one moment. Later writes only append to the file.
@@ -59,6 +64,16 @@ pub(super) enum WriteErrorCause {
     Failed(io::Error),
 }
 
+impl WriteErrorCause {
+    /// Returns how the trace ends, and the error that its owner gets.
+    pub(super) fn into_end(self) -> (BoundaryKind, io::Result<()>) {
+        match self {
+            Self::Full => (BoundaryKind::END_FILE_FULL, Ok(())),
+            Self::Failed(error) => (BoundaryKind::END_WRITE_FAILED, Err(error)),
+        }
+    }
+}
+
 impl From<io::Error> for WriteError {
     fn from(error: io::Error) -> Self {
         Self {
@@ -78,7 +93,23 @@ impl TraceOutput {
             written_bytes: 0,
             limit_bytes: 0,
             syncs: false,
+            store: None,
         }
+    }
+
+    /// Creates an output that writes a segment into `file`. `store` makes room before each write.
+    #[must_use]
+    pub fn of_segment(file: TraceFile, store: Arc<dyn SegmentStore>) -> Self {
+        // The end is written regardless of the limit. If there is no room, no packet fits either.
+        store.make_room(END_MAX_BYTES as u64);
+        Self {
+            store: Some(store),
+            ..Self::new(file)
+        }
+    }
+
+    pub(super) fn store(&self) -> Option<&Arc<dyn SegmentStore>> {
+        self.store.as_ref()
     }
 
     pub(super) fn with_limits(mut self, limit_bytes: u64, syncs: bool) -> Self {
@@ -130,7 +161,7 @@ impl TraceOutput {
     /// enough room for the packet that ends the trace.
     pub(super) fn write(&mut self, batch: &[u8]) -> Result<(), WriteError> {
         let fitting = self.fitting(batch);
-        let (count, outcome) = write_as_far_as_possible(&mut self.file, fitting);
+        let (count, outcome) = self.write_as_far_as_possible(fitting);
         if let Err(error) = outcome {
             let room_for_end = count.saturating_sub(END_MAX_BYTES);
             let cut = whole_packets_bytes(fitting, room_for_end);
@@ -142,7 +173,11 @@ impl TraceOutput {
             self.written_bytes += written as u64;
             return Err(WriteError {
                 written,
-                cause: WriteErrorCause::Failed(error),
+                // The store has told its owner of a full disk. The session goes on.
+                cause: match self.store.is_some() && is_disk_full(&error) {
+                    true => WriteErrorCause::Full,
+                    false => WriteErrorCause::Failed(error),
+                },
             });
         }
         self.written_bytes += fitting.len() as u64;
@@ -161,7 +196,7 @@ impl TraceOutput {
         if self.written_bytes == 0 {
             return Ok(());
         }
-        let (_, outcome) = write_as_far_as_possible(&mut self.file, packet);
+        let (_, outcome) = self.write_as_far_as_possible(packet);
         match outcome {
             Ok(()) => self.written_bytes += packet.len() as u64,
             Err(_) => {
@@ -193,7 +228,29 @@ impl TraceOutput {
         has_no_disk_or(self.file.sync_all())
     }
 
+    /// Writes bytes until an error occurs, and goes on if the store makes room on a full disk. Returns
+    /// how many bytes were written.
+    fn write_as_far_as_possible(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
+        let mut count = 0;
+        loop {
+            let (more, outcome) = write_as_far_as_possible(&mut self.file, &bytes[count..]);
+            count += more;
+            let makes_room = |error: &io::Error| {
+                let store = self.store.as_ref().filter(|_| is_disk_full(error));
+                store.is_some_and(|store| store.make_room_on_disk(error))
+            };
+            if !outcome.as_ref().is_err_and(makes_room) {
+                return (count, outcome);
+            }
+        }
+    }
+
     fn fitting<'b>(&self, batch: &'b [u8]) -> &'b [u8] {
+        if let Some(store) = &self.store
+            && !store.make_room(batch.len() as u64)
+        {
+            return &[];
+        }
         if self.limit_bytes == 0 || self.written_bytes + (batch.len() as u64) < self.limit_bytes {
             return batch;
         }
@@ -202,6 +259,13 @@ impl TraceOutput {
         let room_bytes = usize::try_from(room_bytes).unwrap_or(usize::MAX);
         &batch[..whole_packets_bytes(batch, room_bytes)]
     }
+}
+
+fn is_disk_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// Returns the outcome of a sync. Ignores the error of files without a disk, such as pipes.

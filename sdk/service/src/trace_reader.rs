@@ -9,9 +9,11 @@ use super::announced_states::{AnnouncedStates, EncodeAnnouncement, Provenance};
 use super::buffer_states::BufferStates;
 use super::central_buffer::CentralBuffer;
 use super::compression::append_packed;
+use super::file_end::FileEnd;
 use super::folded_state::FoldedState;
-use super::packet_framer::{PacketFramer, READ_BATCH_BYTES, give_back};
+use super::packet_framer::{Framed, PacketFramer, READ_BATCH_BYTES, give_back};
 use super::read_positions::ReadPositions;
+use super::segment_accounts::SegmentAccounts;
 use super::trace_buffer::{Mark, TraceBuffer};
 use super::trace_output::{END_MAX_BYTES, TraceOutput};
 use tracezero_config::{Compression, SessionConfig};
@@ -59,14 +61,9 @@ impl Pass {
     }
 }
 
-/// The reason why a file ends before its trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileEnd {
-    /// The file has reached its maximum size.
-    Full,
-    /// Writing to the file failed.
-    Failed,
-}
+/// Framed packets, possibly compressed, for each segment that packets can go to. A trace without
+/// segments is in `newer`.
+pub(super) type Batch = Framed<Vec<u8>>;
 
 /// The state of reading one session.
 pub(crate) struct TraceReader {
@@ -74,13 +71,17 @@ pub(crate) struct TraceReader {
     buffers: Vec<Arc<CentralBuffer>>,
     pub(super) framer: PacketFramer,
     /// The framed packets of the present batch, or of the batch that the file did not take.
-    pub(super) packets: Vec<u8>,
+    pub(super) packets: Batch,
     /// The pass that [`Service::read_some`](crate::Service::read_some) has begun.
     pub(super) pass: Option<Pass>,
     compression: Compression,
     /// The compressed batch.
-    compressed: Vec<u8>,
+    compressed: Batch,
     pub(super) output: Option<TraceOutput>,
+    /// The output of the segment before the newest one, while sequences are still in it.
+    pub(super) older_output: Option<TraceOutput>,
+    /// The accounts of segments; `None` if the trace has none.
+    pub(super) segments: Option<SegmentAccounts>,
     max_file_size_bytes: u64,
     /// True if the file is synced to the disk after each pass.
     syncs: bool,
@@ -103,11 +104,13 @@ impl TraceReader {
         Self {
             buffers,
             framer: PacketFramer::new(),
-            packets: Vec::new(),
+            packets: Batch::default(),
             pass: None,
             compression: config.compression,
-            compressed: Vec::new(),
+            compressed: Batch::default(),
             output: None,
+            older_output: None,
+            segments: None,
             max_file_size_bytes: config.max_file_size_bytes,
             syncs: config.fflush_post_write,
             written_bytes: 0,
@@ -140,6 +143,26 @@ impl TraceReader {
         self.framer.introduce_anew();
         self.announced_states = AnnouncedStates::default();
         self.reads_parts = true;
+    }
+
+    /// Writes the trace into segments, each of which is a trace of its own.
+    pub(super) fn write_segments(&mut self, segment_bytes: u64) {
+        self.segments = Some(SegmentAccounts::new(segment_bytes));
+        self.reads_parts = true;
+    }
+
+    /// Begins a segment. `output` is its file.
+    pub(super) fn begin_segment(&mut self, output: TraceOutput) {
+        self.framer.begin_segment();
+        self.announced_states = AnnouncedStates::default();
+        self.older_output = self.output.replace(output.with_limits(0, self.syncs));
+    }
+
+    /// Notes how much the files have. `older` is that of the older segment.
+    pub(super) fn note_written_bytes(&mut self, newer: &TraceOutput, older: Option<&TraceOutput>) {
+        let ended_bytes = self.segments.as_ref().map_or(0, |it| it.ended_bytes);
+        self.written_bytes =
+            ended_bytes + newer.written_bytes() + older.map_or(0, TraceOutput::written_bytes);
     }
 
     /// Writes, behind each batch, how far sequences were read, so that a recovery can continue
@@ -177,7 +200,8 @@ impl TraceReader {
 
     /// Begins a read. The caller then puts the first packets of the trace into `packets`.
     pub(super) fn begin_reading(&mut self) {
-        self.packets.clear();
+        self.packets.newer.clear();
+        self.packets.older.clear();
         self.framer.begin_batch();
     }
 
@@ -199,7 +223,7 @@ impl TraceReader {
             Compression::Deflate | Compression::Zstd { .. } => COMPRESSED_BATCH_BYTES,
         };
         while let Stage::Buffer(index, end) = pass.stage {
-            if self.packets.len() >= batch_bytes {
+            if self.packets.newer.len() + self.packets.older.len() >= batch_bytes {
                 return true;
             }
             let buffer = &self.buffers[index];
@@ -228,7 +252,8 @@ impl TraceReader {
                 goes_on
             });
             if let Some(new) = new {
-                self.packets.extend((self.encode_announcement)(&new));
+                let announcement = (self.encode_announcement)(&new);
+                self.packets.newer.extend(announcement);
             }
             self.framer.append_to(&mut self.packets);
             for writer in self.framer.take_losing_writers() {
@@ -243,45 +268,59 @@ impl TraceReader {
 
     /// Returns the batch; `None` if it is empty. The caller gives it back by
     /// [`batch_was_taken`](Self::batch_was_taken) or [`batch_was_refused`](Self::batch_was_refused).
-    pub(super) fn take_batch(&mut self) -> Option<Vec<u8>> {
-        if self.packets.is_empty() {
+    pub(super) fn take_batch(&mut self) -> Option<Batch> {
+        if self.packets.newer.is_empty() && self.packets.older.is_empty() {
             return None;
         }
-        let mut batch = if self.compression == Compression::None {
-            std::mem::take(&mut self.packets)
-        } else {
-            self.compressed.clear();
-            append_packed(self.compression, &self.packets, &mut self.compressed);
-            std::mem::take(&mut self.compressed)
+        let mut batch = match self.compression {
+            Compression::None => std::mem::take(&mut self.packets),
+            compression => {
+                for (packets, compressed) in [
+                    (&self.packets.newer, &mut self.compressed.newer),
+                    (&self.packets.older, &mut self.compressed.older),
+                ] {
+                    compressed.clear();
+                    if !packets.is_empty() {
+                        append_packed(compression, packets, compressed);
+                    }
+                }
+                std::mem::take(&mut self.compressed)
+            }
         };
         if let Some(positions) = &mut self.positions {
             // In the same write, so that a batch without its positions is not whole.
-            batch.append(&mut positions.take_packet());
+            batch.newer.append(&mut positions.take_packet());
         }
         Some(batch)
     }
 
     /// Begins the next batch. `batch` is in the trace.
-    pub(super) fn batch_was_taken(&mut self, batch: Vec<u8>) {
+    pub(super) fn batch_was_taken(&mut self, batch: Batch) {
         if self.positions.is_some() {
             for buffer in &self.buffers {
                 buffer.with(TraceBuffer::note_written);
             }
         }
         self.put_back(batch);
-        for memory in [&mut self.packets, &mut self.compressed] {
+        for memory in [
+            &mut self.packets.newer,
+            &mut self.packets.older,
+            &mut self.compressed.newer,
+            &mut self.compressed.older,
+        ] {
             memory.clear();
             give_back(memory);
         }
         self.framer.begin_batch();
     }
 
-    /// Keeps a batch that the file did not take, for [`file_ended_early`](Self::file_ended_early).
-    pub(super) fn batch_was_refused(&mut self, batch: Vec<u8>) {
+    /// Keeps a batch that the file did not take, for [`file_ended_early`](Self::file_ended_early) or
+    /// [`leave_out_rest`](Self::leave_out_rest).
+    pub(super) fn batch_was_refused(&mut self, batch: Batch) {
         self.put_back(batch);
     }
 
-    fn put_back(&mut self, batch: Vec<u8>) {
+    fn put_back(&mut self, batch: Batch) {
         match self.compression {
             Compression::None => self.packets = batch,
             Compression::Deflate | Compression::Zstd { .. } => self.compressed = batch,
@@ -290,14 +329,24 @@ impl TraceReader {
 
     /// Notes that the file ends before the trace, after the first `written` bytes of the last
     /// batch.
-    pub(super) fn file_ended_early(&mut self, end: FileEnd, written: usize) {
+    pub(super) fn file_ended_early(&mut self, end: FileEnd, written: &Framed<usize>) {
         self.file_end = Some(end);
+        self.leave_out_rest(written);
+    }
+
+    /// Leaves out the packets of the last batch that are behind its first `written` bytes.
+    pub(super) fn leave_out_rest(&mut self, written: &Framed<usize>) {
+        let Batch { newer, older } = &self.packets;
         // A compressed batch is a single packet, of which the file has all or nothing.
-        let refused = match self.compression {
-            Compression::None => &self.packets[written..],
-            Compression::Deflate | Compression::Zstd { .. } => &self.packets,
+        let refused = |packets: &[u8], compressed: &[u8], written| match self.compression {
+            Compression::None => written,
+            _ if written == compressed.len() => packets.len(),
+            _ => 0,
         };
-        self.framer.take_back(refused);
+        self.framer.take_back(Framed {
+            newer: &newer[refused(newer, &self.compressed.newer, written.newer)..],
+            older: &older[refused(older, &self.compressed.older, written.older)..],
+        });
     }
 }
 
@@ -386,7 +435,7 @@ mod tests {
             if lengths.is_empty() {
                 commit(&buffer, 1, 1, ChunkFlags::FIRST_PACKET_CONTINUES, end);
             }
-            for packet in TraceDecoder::new(&batch).packet() {
+            for packet in TraceDecoder::new(&batch.newer).packet() {
                 let text = packet.unwrap().for_testing().unwrap();
                 lengths.push(text.unwrap().str().unwrap().unwrap_or_default().len());
             }
@@ -426,10 +475,10 @@ mod tests {
         while is_full {
             is_full = reader.fill_batch(&mut pass);
             let batch = reader.take_batch().unwrap_or_default();
-            taken_bytes += batch.len();
+            taken_bytes += batch.newer.len();
             reader.batch_was_taken(batch);
         }
         assert!(taken_bytes > large.len());
-        assert!(reader.packets.capacity() <= KEPT_BYTES_MAX);
+        assert!(reader.packets.newer.capacity() <= KEPT_BYTES_MAX);
     }
 }

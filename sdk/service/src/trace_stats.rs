@@ -1,13 +1,10 @@
 //! Statistics of a session, for its trace and for [`Service::stats`](crate::Service::stats).
 
-use super::announced_states::Provenance;
-use super::control::Control;
+use std::collections::HashMap;
+
 use super::folded_state::StateStats;
-use super::pending_flush::FlushOutcome;
-use super::sequence_account::{SequenceAccount, sequence_accounts};
+use super::sequence_account::SequenceAccount;
 use super::trace_buffer::{BufferStats, ChunkPayloadHistogram};
-use super::trace_reader::TraceReader;
-use super::tracing_session::TracingSession;
 use protozero::HeapBuffered;
 use tracezero_core::protos::{self, trace_stats};
 
@@ -89,112 +86,34 @@ pub struct WriterStats {
     pub chunk_payloads: ChunkPayloadHistogram,
 }
 
-impl Control {
-    pub(super) fn trace_stats(
-        &self,
-        session: &TracingSession,
-        reader: &mut TraceReader,
-    ) -> TraceStats {
-        let (chunks_discarded, patches_discarded) = self.refused.counts();
-        let builtin = &session.recording.config.builtin_data_sources;
-        TraceStats {
-            buffers: session
-                .buffers
-                .iter()
-                .map(|buffer| buffer.with(|buffer| *buffer.stats()))
-                .collect(),
-            writers: if builtin.disable_chunk_usage_histograms {
-                Vec::new()
-            } else {
-                reader.writer_stats()
-            },
-            sequences: sequence_accounts(reader, |buffers| self.writers_of(buffers)),
-            states: reader.state_stats(),
-            producers_connected: self.producers.len() as u32,
-            producers_seen: u64::from(self.last_producer.value()),
-            data_sources_registered: self
-                .producers
-                .values()
-                .map(|producer| producer.data_sources.len() as u32)
-                .sum(),
-            data_sources_refused: self.data_sources_refused,
-            data_sources_seen: session.instances_ever,
-            instances_refused: session.instances_refused,
-            tracing_sessions: self.sessions.len() as u32,
-            total_buffers: self
-                .sessions
-                .values()
-                .filter(|session| !session.is_snapshot())
-                .map(|session| session.buffers.len() as u32)
-                .sum(),
-            chunks_discarded,
-            patches_discarded,
-            triggers_ignored: self.triggers_ignored,
-            invalid_packets: reader.framer.counts.invalid_packets,
-            flushes_requested: session.flush_counts.requested,
-            flushes_succeeded: session.flush_counts.succeeded,
-            flushes_failed: session.flush_counts.failed,
-            final_flush_succeeded: session
-                .phase
-                .end()
-                .and_then(|end| end.flush)
-                .map(|outcome| outcome == FlushOutcome::Succeeded),
+impl TraceStats {
+    /// Returns the counts of packets, chunks and flushes since `earlier`, which are statistics of the same
+    /// session. The accounts of sequences and the states are those of `self`.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        for (buffer, earlier) in since.buffers.iter_mut().zip(&earlier.buffers) {
+            *buffer = buffer.since(earlier);
         }
-    }
-}
-
-impl TraceReader {
-    /// Returns, for each buffer, the known sequences with their producers.
-    pub(super) fn provenance(&mut self) -> Provenance {
-        let mut buffers = Vec::new();
-        for index in 0..self.buffers().len() {
-            let writers = self.buffers()[index].with(|buffer| {
-                let counts = buffer.all_packet_counts();
-                counts
-                    .map(|(producer, writer, _)| (producer, writer))
-                    .collect::<Vec<_>>()
-            });
-            let sequences = writers
-                .into_iter()
-                .map(|writer| (self.framer.sequence_id(writer), writer.0));
-            buffers.push(sequences.collect());
-        }
-        buffers
-    }
-
-    fn state_stats(&self) -> Vec<StateStats> {
-        let mut stats = Vec::new();
-        for (index, buffer) in self.buffers().iter().enumerate() {
-            buffer.states.add_stats(index, &mut stats);
-        }
-        stats
-    }
-
-    pub(super) fn writer_stats(&mut self) -> Vec<WriterStats> {
-        let mut stats = Vec::new();
-        for index in 0..self.buffers().len() {
-            let histograms = self.buffers()[index].with(|buffer| {
-                let writers = buffer.all_packet_counts();
-                writers
-                    .filter_map(|(producer, writer, _)| {
-                        let histogram = buffer.writer_histogram(producer, writer)?;
-                        Some(((producer, writer), histogram.clone()))
-                    })
-                    .collect::<Vec<_>>()
-            });
-            for (writer, chunk_payloads) in histograms {
-                stats.push(WriterStats {
-                    sequence_id: self.framer.sequence_id(writer),
-                    buffer: index,
-                    chunk_payloads,
-                });
+        let writers: HashMap<_, _> = earlier
+            .writers
+            .iter()
+            .map(|writer| ((writer.sequence_id, writer.buffer), &writer.chunk_payloads))
+            .collect();
+        for writer in &mut since.writers {
+            if let Some(earlier) = writers.get(&(writer.sequence_id, writer.buffer)) {
+                writer.chunk_payloads = writer.chunk_payloads.since(earlier);
             }
         }
-        stats
+        since.writers.retain(|it| !it.chunk_payloads.is_empty());
+        since.chunks_discarded -= earlier.chunks_discarded;
+        since.patches_discarded -= earlier.patches_discarded;
+        since.invalid_packets -= earlier.invalid_packets;
+        since.flushes_requested -= earlier.flushes_requested;
+        since.flushes_succeeded -= earlier.flushes_succeeded;
+        since.flushes_failed -= earlier.flushes_failed;
+        since
     }
-}
 
-impl TraceStats {
     /// Encodes the statistics as a trace carries them: a `TraceStats` of Perfetto's schema.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

@@ -297,6 +297,21 @@ impl TracingSession {
         self.extension_descriptors = self.extension_descriptors.unwritten();
     }
 
+    /// Makes the next pass over the buffers scrape first.
+    pub(super) fn scrape_before_next_write(&mut self) {
+        if let FileOutput::Open { scrape_is_due } = &mut self.file {
+            *scrape_is_due = true;
+        }
+    }
+
+    /// Reads all clocks for a trace that begins now.
+    pub(super) fn renew_clock_snapshot(&mut self, environment: &dyn Environment) {
+        self.first_clock_snapshot = None;
+        self.last_clock_snapshot = None;
+        self.clock_snapshots.clear();
+        self.snapshot_clocks(environment);
+    }
+
     /// Copies the state that a clone takes over from `source`.
     pub(super) fn copy_history(&mut self, source: &Self) {
         self.events = source.events.clone();

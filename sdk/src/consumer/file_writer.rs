@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::on_error;
 use super::oneshot::oneshot;
+use super::segments::Rotation;
 use crate::error::Error;
 use crate::process_end::{self, Finisher};
 use crate::runtime::Runtime;
@@ -88,12 +89,14 @@ impl FileWriter {
     /// Starts the thread. The thread ends when the session has ended and everything is written, or
     /// at an error.
     ///
-    /// If the session has started, its first packets are in the file when this returns.
+    /// If the session has started, its first packets are in the file when this returns. `rotation` is
+    /// given if the trace is written into segments.
     pub(crate) fn start(
         runtime: &'static Runtime,
         session: SessionId,
         path: &Path,
         waker: Arc<Waker>,
+        rotation: Option<Rotation>,
     ) -> Result<Self, Error> {
         process_end::watch(&FINISHER).map_err(Error::Thread)?;
         let file = Arc::new(SessionFile {
@@ -112,7 +115,7 @@ impl FileWriter {
                 _ => runtime.service().write_into_file(session),
             };
             begins.send(());
-            open.write_all(runtime, session, begun)
+            open.write_all(runtime, session, begun, rotation)
         };
         let thread = own_thread::spawn("tracezero-file", write).map_err(|error| {
             file.forget();
@@ -166,18 +169,27 @@ struct OpenFile(Arc<SessionFile>);
 
 impl OpenFile {
     /// Writes batches until the session is over. `written` is the result of the first batch.
+    ///
+    /// The file is closed after `rotation` is dropped: the application has then had all segments.
     fn write_all(
         self,
         runtime: &'static Runtime,
         session: SessionId,
         mut written: io::Result<FileProgress>,
+        mut rotation: Option<Rotation>,
     ) -> io::Result<()> {
         let SessionFile {
             waker, unreported, ..
         } = &*self.0;
         loop {
             match written {
-                Ok(FileProgress::Open) => waker.wait(),
+                Ok(FileProgress::Open) => {
+                    let rotation = rotation.as_mut();
+                    let goes_on = rotation.is_some_and(|it| it.after_pass(&runtime.service()));
+                    if !goes_on {
+                        waker.wait();
+                    }
+                }
                 Ok(FileProgress::Closed) => return Ok(()),
                 Err(error) => {
                     *unreported.lock() = Some(copy_of(&error));

@@ -10,8 +10,9 @@ use std::time::Duration;
 use super::control::SessionControl;
 use super::file_writer::{FileWriter, Waker};
 use super::on_error;
+use super::segments::{Rotation, SegmentFiles, Segments};
 use super::trigger_callback::TriggerCallback;
-use crate::config::TraceConfig;
+use crate::config::{ConfigError, TraceConfig};
 use crate::error::Error;
 use crate::report::{BufferMemory, Report, warnings};
 use crate::runtime::Runtime;
@@ -83,7 +84,9 @@ pub struct Session {
     core: SessionCore,
     /// `None` after the session has finished.
     writer: Option<FileWriter>,
+    /// The path of the file, or of the folder with the segments.
     path: PathBuf,
+    segments: Option<Arc<SegmentFiles>>,
 }
 
 impl Session {
@@ -97,6 +100,48 @@ impl Session {
     /// that file, the error is [`Error::FileInUse`], and the file is left as it is.
     pub fn record_to_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         TraceConfig::default().record_to_file(path)
+    }
+
+    /// Records everything in this process into segments: files of limited size in `folder`, each of
+    /// which is a trace of its own. The folder is created if it does not exist, and all segments in it
+    /// together never take more than [`Segments::total_bytes`].
+    ///
+    /// The names of segments sort by time: `segment-{time}-{pid}-{number}.pftrace`, with the time of
+    /// their begin in UTC. A segment has the suffix `.partial` until it is complete.
+    /// [`Segments::on_complete`] is called with complete ones, for example to upload them.
+    ///
+    /// Nothing between two segments is missing, and nothing is in both. Each thread changes from one to
+    /// the next at a moment of its own, so for about a second two files grow. A span that is open then
+    /// has its begin in one segment and its end in a later one. As in the snapshots of a flight
+    /// recorder, each thread begins its part of a segment with a list of its open spans, in a packet
+    /// that Perfetto's tools skip.
+    ///
+    /// Files of earlier runs count, and are removed when they are the oldest. What a killed process
+    /// has left of its last segments is completed at the start: everything up to 200 ms before the
+    /// kill, like in the file of a session. No two sessions can use the same folder.
+    ///
+    /// If the disk is full before `total_bytes` is used, the oldest segments are removed, too. If there
+    /// are none left, packets are left out until there is room again. The report counts them as
+    /// [`file_full`](crate::Losses::file_full), and [`on_error`](crate::on_error) is told. So it is if
+    /// the file of the next segment cannot be created; the present segment then goes on. Any other
+    /// error of writing ends the session, as described above.
+    ///
+    /// ```
+    /// use tracezero::{Segments, Session, instant};
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("tracezero-record-{}", std::process::id()));
+    /// let session = Session::record_to_segments(&folder, Segments::new().total_bytes(64 << 20))?;
+    /// instant!("app", "here");
+    /// assert_eq!(session.finish()?.segments.completed, 1);
+    /// # std::fs::remove_dir_all(&folder).expect("removed");
+    /// # Ok::<(), tracezero::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`TraceConfig::record_to_segments`].
+    pub fn record_to_segments(folder: impl AsRef<Path>, segments: Segments) -> Result<Self, Error> {
+        TraceConfig::default().record_to_segments(folder, segments)
     }
 
     /// Returns the handle that controls the running session.
@@ -148,6 +193,9 @@ impl Session {
         let (bytes, file_end) = service.file_size(self.core.control.id());
         let mut report = self.core.close(bytes, file_end);
         report.path = Some(self.path.clone());
+        if let Some(segments) = &self.segments {
+            report.segments = segments.counts();
+        }
         Some(SessionEnd {
             outcome: match written.outcome {
                 Ok(()) => Ok(report),
@@ -286,17 +334,76 @@ impl TraceConfig {
         self.record_into(&path, TraceFile::create_new)
     }
 
-    fn record_into(
+    /// Starts a session that records into segments in `folder`: see
+    /// [`Session::record_to_segments`].
+    ///
+    /// # Errors
+    ///
+    /// If the configuration or the settings contradict themselves, the folder cannot be created or
+    /// read, there is no memory for another session, or the limit on sessions is reached. If another
+    /// session records into that folder, the error is [`Error::FileInUse`].
+    ///
+    /// Settings that need a single file are refused: [`crash_safe`](TraceConfig::crash_safe) and
+    /// [`max_file_size_bytes`](TraceConfig::max_file_size_bytes).
+    pub fn record_to_segments(
         mut self,
+        folder: impl AsRef<Path>,
+        segments: Segments,
+    ) -> Result<Session, Error> {
+        let folder = folder.as_ref();
+        segments.check()?;
+        for (is_set, field, reason) in [
+            (
+                self.local.crash_directory.is_some(),
+                "crash_directory",
+                "is not supported with segments; a killed process leaves its segments behind",
+            ),
+            (
+                self.message.max_file_size_bytes.is_some_and(|it| it > 0),
+                "max_file_size_bytes",
+                "is not supported with segments; set Segments::segment_bytes",
+            ),
+        ] {
+            if is_set {
+                return Err(Error::Config(ConfigError::Invalid {
+                    field: field.to_owned(),
+                    reason: reason.to_owned(),
+                }));
+            }
+        }
+        self.local.segment_bytes = Some(segments.bytes());
+        // A segment can become larger by what the buffers hold when it ends.
+        let limit_kib = u32::try_from(segments.buffers_max_bytes() / 1024).unwrap_or(u32::MAX);
+        for (_, limit_kb) in self.local.buffer_limits_kb.iter_mut() {
+            *limit_kb = (*limit_kb).min(limit_kib);
+        }
+        let (core, waker) = self.start_with_output()?;
+        let id = core.control.id();
+        let files = SegmentFiles::open(folder, &segments).inspect_err(|_| core.abandon())?;
+        let started = files.begin().and_then(|output| {
+            let runtime = core.control.runtime();
+            runtime.service().attach_output(id, output);
+            let rotation = Rotation::new(id, Arc::clone(&files), &segments);
+            FileWriter::start(runtime, id, folder, waker, Some(rotation))
+        });
+        let writer = started.inspect_err(|_| {
+            core.abandon();
+            files.abandon();
+        })?;
+        Ok(Session {
+            core,
+            writer: Some(writer),
+            path: folder.to_owned(),
+            segments: Some(files),
+        })
+    }
+
+    fn record_into(
+        self,
         path: &Path,
         open: impl FnOnce(&Path) -> Result<TraceFile, TryLockError>,
     ) -> Result<Session, Error> {
-        let period_ms = self.message.file_write_period_ms.get_or_insert(0);
-        if *period_ms == 0 {
-            *period_ms = FILE_WRITE_PERIOD_MS;
-        }
-        let waker = Arc::new(Waker::default());
-        let core = SessionCore::start(self, Some(Arc::clone(&waker)))?;
+        let (core, waker) = self.start_with_output()?;
         let (runtime, id) = (core.control.runtime(), core.control.id());
         // The file is opened last, so that an earlier error leaves an existing file as it is.
         let writer = open(path)
@@ -308,7 +415,7 @@ impl TraceConfig {
                         .map_err(|source| Error::of_io(path, source))?;
                 }
                 runtime.service().attach_output(id, TraceOutput::new(file));
-                FileWriter::start(runtime, id, path, waker).inspect_err(|_| {
+                FileWriter::start(runtime, id, path, waker, None).inspect_err(|_| {
                     // The file contains nothing yet. If it cannot be removed, there is nothing more
                     // to do.
                     let _ = std::fs::remove_file(path);
@@ -319,7 +426,19 @@ impl TraceConfig {
             core,
             writer: Some(writer),
             path: path.to_owned(),
+            segments: None,
         })
+    }
+
+    /// Starts a session that streams into a file, which the caller attaches.
+    fn start_with_output(mut self) -> Result<(SessionCore, Arc<Waker>), Error> {
+        let period_ms = self.message.file_write_period_ms.get_or_insert(0);
+        if *period_ms == 0 {
+            *period_ms = FILE_WRITE_PERIOD_MS;
+        }
+        let waker = Arc::new(Waker::default());
+        let core = SessionCore::start(self, Some(Arc::clone(&waker)))?;
+        Ok((core, waker))
     }
 
     /// Starts a session that keeps its packets in the buffers of the configuration until it

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::FlightRecorder;
 use super::collector::{Collector, SAVES_WAITING_MAX};
 use super::error::FlightError;
-use super::files::{DEFAULT_PATTERN, FileNames, Folder};
+use super::files::{DEFAULT_PATTERN, Folder};
 use super::history::History;
 use super::request_queue::RequestQueue;
 use super::running::{self, RunningRecorder, TriggerWindow};
@@ -25,6 +25,7 @@ use crate::config::{
 use crate::crash;
 use crate::error::Error;
 use crate::process_end;
+use crate::trace_folder::{FileNames, Limits, TraceFolder};
 #[cfg(feature = "recovery")]
 use tracezero_core::own_process;
 use tracezero_core::own_thread;
@@ -76,6 +77,8 @@ pub struct FlightRecorderBuilder {
     directory: PathBuf,
     file_name: String,
     max_files: usize,
+    total_bytes: Option<u64>,
+    max_age: Option<Duration>,
     min_interval: Duration,
     on_panic: bool,
     on_exit: bool,
@@ -99,6 +102,8 @@ impl FlightRecorderBuilder {
             directory: PathBuf::from("."),
             file_name: DEFAULT_PATTERN.to_owned(),
             max_files: DEFAULT_MAX_FILES,
+            total_bytes: None,
+            max_age: None,
             min_interval: DEFAULT_MIN_INTERVAL,
             on_panic: false,
             on_exit: false,
@@ -192,9 +197,47 @@ impl FlightRecorderBuilder {
     }
 
     /// Sets how many files with names of the pattern the directory may contain, whichever process
-    /// wrote them; 16 by default. If there is one more, the oldest is removed.
+    /// wrote them; 16 by default. The oldest is removed before one more is written.
     pub const fn max_files(mut self, count: usize) -> Self {
         self.max_files = count;
+        self
+    }
+
+    /// Sets the size that all files with names of the pattern may have together, whichever process
+    /// wrote them; not limited by default. The oldest are removed before a snapshot is written, so the
+    /// files of one recorder never take more. A snapshot that is larger than this by itself fails
+    /// with [`FlightError::TooLarge`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tracezero::{FlightRecorder, instant};
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("tracezero-budget-{}", std::process::id()));
+    /// let recorder = FlightRecorder::builder()
+    ///     .directory(&folder)
+    ///     .min_interval(Duration::ZERO)
+    ///     .total_bytes(100_000)
+    ///     .start()?;
+    /// for request in 0..20 {
+    ///     instant!("app", "slow", request);
+    ///     recorder.snapshot("slow request").save()?;
+    /// }
+    /// let files = std::fs::read_dir(&folder).expect("a folder");
+    /// let sizes = files.map(|file| file.and_then(|it| it.metadata()).expect("a file").len());
+    /// assert!(sizes.sum::<u64>() <= 100_000);
+    /// # drop(recorder);
+    /// # std::fs::remove_dir_all(&folder).expect("removed");
+    /// # Ok::<(), tracezero::FlightError>(())
+    /// ```
+    pub const fn total_bytes(mut self, total_bytes: u64) -> Self {
+        self.total_bytes = Some(total_bytes);
+        self
+    }
+
+    /// Sets how old files with names of the pattern may become; not limited by default. Older ones
+    /// are removed when the next snapshot is written.
+    pub const fn max_age(mut self, max_age: Duration) -> Self {
+        self.max_age = Some(max_age);
         self
     }
 
@@ -300,11 +343,17 @@ impl FlightRecorderBuilder {
         if self.max_files == 0 {
             return Err(FlightError::invalid("max_files", "is 0; give at least 1"));
         }
-        let folder = Folder {
-            names: FileNames::new(&self.file_name)?,
+        let names = FileNames::new(&self.file_name)
+            .map_err(|reason| FlightError::invalid("file_name", reason))?;
+        let folder = Folder(TraceFolder {
+            names,
             path: self.made_directory()?,
-            limit: self.max_files,
-        };
+            limits: Limits {
+                files: Some(self.max_files),
+                total_bytes: self.total_bytes,
+                age: self.max_age,
+            },
+        });
         #[cfg(feature = "recovery")]
         if self.recovers {
             self.recover(&folder)?;

@@ -38,6 +38,14 @@ pub enum FlightError {
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
+    /// The snapshot is larger than all files may be together: see
+    /// [`total_bytes`](crate::FlightRecorderBuilder::total_bytes). It was not written.
+    TooLarge {
+        /// The size of the snapshot.
+        bytes: u64,
+        /// The limit on all files.
+        limit_bytes: u64,
+    },
     /// A session or another recorder is writing a trace into the file, so the file was left as it
     /// is. Name another file.
     FileInUse {
@@ -96,6 +104,11 @@ impl fmt::Display for FlightError {
             Self::File { path, source } => {
                 write!(f, "cannot write the snapshot {}: {source}", path.display())
             }
+            Self::TooLarge { bytes, limit_bytes } => write!(
+                f,
+                "snapshot not written: it has {bytes} bytes, and total_bytes is {limit_bytes}; give \
+                 more, or keep a shorter time"
+            ),
             Self::FileInUse { path } => write!(
                 f,
                 "cannot write the snapshot {}: another session is writing that file; name another one",
@@ -136,6 +149,7 @@ impl std::error::Error for FlightError {
             #[cfg(feature = "recovery")]
             Self::Recovery(source) => source.source(),
             Self::Invalid { .. }
+            | Self::TooLarge { .. }
             | Self::FileInUse { .. }
             | Self::TooSoon { .. }
             | Self::Busy { .. }

@@ -16,7 +16,7 @@ mod collector; // the thread that takes parts out of the buffers
 mod history; // the parts that were taken
 mod saver; // the thread that writes files
 mod cut; // joins parts into one trace from a given time on
-mod files; // names and number of files
+mod files; // the files
 // Other sources of requests.
 mod running; // panics, triggers, the exit
 #[cfg(feature = "signals")]
@@ -55,8 +55,9 @@ use tracezero_core::forked_child;
 /// Each file is a complete trace by itself, and gets its name only when it is complete. An instant
 /// of the category `flight_recorder` shows when the snapshot was requested, and by which thread.
 /// Many requests do not make many files ([`min_interval`](FlightRecorderBuilder::min_interval)),
-/// and many files do not fill the disk ([`max_files`](FlightRecorderBuilder::max_files)). If a
-/// slice began before the first event of the file, its begin is missing.
+/// and many files do not fill the disk ([`max_files`](FlightRecorderBuilder::max_files),
+/// [`total_bytes`](FlightRecorderBuilder::total_bytes)). If a slice began before the first event of
+/// the file, its begin is missing.
 ///
 /// No thread that records waits for a disk: one thread of the recorder reads the ring, another one
 /// writes files. If the disk is slow, up to four snapshots wait until they can be written. Further

@@ -1,5 +1,6 @@
 //! The thread that writes snapshots into files.
 
+use std::io::Write;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,20 +32,16 @@ impl Saver {
                 parts,
                 from_ns,
             } = save;
+            let write = |mut out: &mut dyn Write| write_trace(&parts, from_ns, &mut out);
             let outcome = match &request.path {
-                Some(path) => files::write_to(path, |out| write_trace(&parts, from_ns, out)),
-                None => self
-                    .folder
-                    .write(&request.name, |out| write_trace(&parts, from_ns, out)),
+                Some(path) => files::write_to(path, &write),
+                None => {
+                    let note = |error| self.queue.note_failure(error);
+                    self.folder.write(&request.name, &write, note)
+                }
             };
             // Drop these references early, so that the collector can free the parts.
             drop(parts);
-            if let Ok(newest) = &outcome
-                && request.path.is_none()
-                && let Err(error) = self.folder.remove_surplus(newest)
-            {
-                self.queue.note_failure(error);
-            }
             self.queue.finish(&request, outcome.clone());
             if let Some(on_saved) = &self.on_saved {
                 // The application's function may panic. Later snapshots are still saved.

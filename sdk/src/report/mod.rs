@@ -53,8 +53,11 @@ pub struct Report {
     pub sequences: Vec<SequenceAccount>,
     /// The memory of the buffers.
     pub memory: BufferMemory,
-    /// The path of the trace file; `None` if the trace stayed in memory.
+    /// The path of the trace file, or of the folder with its segments; `None` if the trace stayed in
+    /// memory.
     pub path: Option<PathBuf>,
+    /// The number of segments by what became of them; zeros if the trace was not cut into segments.
+    pub segments: SegmentCounts,
     /// Likely mistakes in the configuration, and altered values. Each is printed as a line.
     pub warnings: Vec<Warning>,
 }
@@ -89,6 +92,20 @@ impl BufferMemory {
         }
         memory
     }
+}
+
+/// The number of segments of a recording: see [`Segments`](crate::Segments).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SegmentCounts {
+    /// The number of segments that were completed.
+    pub completed: u64,
+    /// The number of segments that were removed from the folder for want of room or because of their
+    /// age, also those of earlier runs.
+    pub removed: u64,
+    /// The number of segments among these that were removed before the application's function had
+    /// returned. It was told, or was not called for them.
+    pub removed_unseen: u64,
 }
 
 /// The numbers of packets that did not reach the trace, by cause.
@@ -166,6 +183,7 @@ impl Report {
             sequences,
             memory,
             path: None,
+            segments: SegmentCounts::default(),
             warnings: Vec::new(),
         }
     }

@@ -231,6 +231,13 @@ impl World {
             .unwrap()
     }
 
+    /// Starts a session of user 0 that writes into segments, the first of which is `output`.
+    pub(super) fn segment_session(&self, config: &TraceConfig, output: TraceOutput) -> TestSession {
+        let mut recording = recording(config).unwrap();
+        recording.segment_bytes = Some(1 << 20);
+        self.begin(recording, 0, Some(output)).unwrap()
+    }
+
     /// Starts a session of user 0 from a prepared configuration.
     pub(super) fn session_of(&self, recording: Recording) -> TestSession {
         self.begin(recording, 0, None).unwrap()

@@ -21,6 +21,7 @@ mod accounts; // what became of the packets of each sequence
 mod reading; // traces read in parts
 mod folded_states; // states that a ring keeps of overwritten packets
 mod files; // traces streamed into files, and clones of them
+mod segments; // traces streamed into a row of files
 #[cfg(any(feature = "deflate", feature = "zstd"))]
 mod compression; // compressed batches of packets
 mod compression_choice; // the compressions that a build supports

@@ -58,6 +58,37 @@ pub struct BufferStats {
     pub trace_writer_packet_loss: u64,
 }
 
+impl BufferStats {
+    /// Returns the counts since `earlier`, which are statistics of the same buffer.
+    #[must_use]
+    pub(crate) const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            buffer_size: self.buffer_size,
+            bytes_written: self.bytes_written - earlier.bytes_written,
+            chunks_written: self.chunks_written - earlier.chunks_written,
+            bytes_overwritten: self.bytes_overwritten - earlier.bytes_overwritten,
+            chunks_overwritten: self.chunks_overwritten - earlier.chunks_overwritten,
+            bytes_read: self.bytes_read - earlier.bytes_read,
+            chunks_read: self.chunks_read - earlier.chunks_read,
+            padding_bytes_written: self.padding_bytes_written - earlier.padding_bytes_written,
+            padding_bytes_cleared: self.padding_bytes_cleared - earlier.padding_bytes_cleared,
+            chunks_rewritten: self.chunks_rewritten - earlier.chunks_rewritten,
+            chunks_relocated: self.chunks_relocated - earlier.chunks_relocated,
+            chunks_discarded: self.chunks_discarded - earlier.chunks_discarded,
+            chunks_committed_out_of_order: self.chunks_committed_out_of_order
+                - earlier.chunks_committed_out_of_order,
+            write_wrap_count: self.write_wrap_count - earlier.write_wrap_count,
+            patches_succeeded: self.patches_succeeded - earlier.patches_succeeded,
+            patches_failed: self.patches_failed - earlier.patches_failed,
+            readaheads_succeeded: self.readaheads_succeeded - earlier.readaheads_succeeded,
+            readaheads_failed: self.readaheads_failed - earlier.readaheads_failed,
+            abi_violations: self.abi_violations - earlier.abi_violations,
+            trace_writer_packet_loss: self.trace_writer_packet_loss
+                - earlier.trace_writer_packet_loss,
+        }
+    }
+}
+
 /// A number of chunks and the total size of their slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -258,7 +289,17 @@ impl ChunkPayloadHistogram {
         bucket.bytes += u64::from(size_bytes);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Returns the chunks since `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut buckets = self.buckets;
+        for (bucket, earlier) in buckets.iter_mut().zip(&earlier.buckets) {
+            bucket.chunks -= earlier.chunks;
+            bucket.bytes -= earlier.bytes;
+        }
+        Self { buckets }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.buckets.iter().all(|bucket| bucket.chunks == 0)
     }
 
