@@ -11,7 +11,8 @@ use std::borrow::Cow;
 pub enum Table {
     /// Traces: where each comes from, when it was recorded, how much it has and lacks.
     Trace,
-    /// Attributes of traces: what the recording program said of itself.
+    /// Attributes of traces: what the recording program said of itself. A trace that was merged from several has
+    /// several identities.
     TraceAttr,
     /// Processes.
     Process,
@@ -91,7 +92,7 @@ const TRACE: &[Column] = &[
     column("service_name", Text),
     column("service_version", Text),
     column("host", Text),
-    column("machine_id", Text),
+    column("host_id", Text),
     column("boot_id", Text),
     column("exe", Text),
     column("start_time", WallTime),
@@ -111,6 +112,8 @@ const TRACE: &[Column] = &[
 
 const TRACE_ATTR: &[Column] = &[
     TRACE_ID,
+    key("identity", Int),
+    key("machine_id", Int),
     key("key", Text),
     column("int_value", Int),
     column("string_value", Text),

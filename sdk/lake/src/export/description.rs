@@ -2,18 +2,13 @@
 
 use std::fmt::Write as _;
 
-use protozero::{DecodeError, Decoder, Value, types};
+use protozero::{DecodeError, Decoder, Value};
 use tracezero_core::protos::{ClockSnapshotDecoder, TracePacket, TraceUuidDecoder};
+use tracezero_reader::{TraceAttributeValue, TraceIdentity};
 
 use crate::error::LakeError;
 use crate::staging::Staging;
 use crate::table_writer::TableWriter;
-
-/// The field of a packet that holds attributes of the trace.
-const ATTRIBUTES: u32 = 126;
-/// The maximum number of attributes, and of bytes of all of them.
-const ATTRIBUTES_MAX: usize = 1000;
-const ATTRIBUTES_MAX_BYTES: usize = 1 << 20;
 
 /// Clocks, by their ids in `ClockSnapshot`.
 const REALTIME: u32 = 1;
@@ -25,14 +20,6 @@ pub(super) struct Description {
     pub(super) uuid: Option<String>,
     /// The time of the trace clock, and the wall clock's, both in nanoseconds, of the first snapshot with both.
     wall_clock: Option<(u64, u64)>,
-    attributes: Vec<(String, Attribute)>,
-    attributes_bytes: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Attribute {
-    Int(i64),
-    Text(String),
 }
 
 impl Description {
@@ -47,7 +34,6 @@ impl Description {
                 (TracePacket::CLOCK_SNAPSHOT_FIELD_NUMBER, Value::Bytes(snapshot)) => {
                     self.set_wall_clock(snapshot, trace_clock_id)?;
                 }
-                (ATTRIBUTES, Value::Bytes(attributes)) => self.add_attributes(attributes)?,
                 _ => {}
             }
         }
@@ -84,69 +70,36 @@ impl Description {
         Ok(())
     }
 
-    fn add_attributes(&mut self, attributes: &[u8]) -> Result<(), DecodeError> {
-        for attribute in Decoder::new(attributes).repeated::<types::Bytes>(1) {
-            let attribute = attribute?;
-            self.attributes_bytes += attribute.len();
-            if self.attributes.len() >= ATTRIBUTES_MAX
-                || self.attributes_bytes > ATTRIBUTES_MAX_BYTES
-            {
-                break;
-            }
-            let fields = Decoder::new(attribute);
-            let Some(key) = fields.last::<types::Str>(1)? else {
-                continue;
-            };
-            let value = match (
-                fields.last::<types::Int64>(2)?,
-                fields.last::<types::Str>(3)?,
-            ) {
-                (Some(number), _) => Attribute::Int(number),
-                (None, Some(text)) => Attribute::Text(text.to_owned()),
-                (None, None) => continue,
-            };
-            // A later value replaces an earlier one.
-            self.attributes.retain(|(other, _)| other != key);
-            self.attributes.push((key.to_owned(), value));
-        }
-        Ok(())
-    }
-
-    /// Returns the text of an attribute.
-    pub(super) fn attribute(&self, key: &str) -> Option<&str> {
-        let (_, value) = self.attributes.iter().find(|(other, _)| other == key)?;
-        match value {
-            Attribute::Text(text) if !text.is_empty() => Some(text),
-            _ => None,
-        }
-    }
-
     /// Converts a time of the trace clock to microseconds since 1970.
     pub(super) fn wall_time_us(&self, time_ns: u64) -> Option<i64> {
         let (trace_ns, wall_ns) = self.wall_clock?;
         let wall_ns = i128::from(wall_ns) + i128::from(time_ns) - i128::from(trace_ns);
         (wall_ns / 1000).try_into().ok()
     }
+}
 
-    /// Writes the rows of the table `trace_attr`.
-    pub(super) fn write_attributes(
-        &self,
-        table: &mut TableWriter,
-        staging: &Staging,
-    ) -> Result<(), LakeError> {
-        for (key, value) in &self.attributes {
+/// Writes the rows of the table `trace_attr`.
+pub(super) fn write_attributes(
+    identities: &[TraceIdentity],
+    table: &mut TableWriter,
+    staging: &Staging,
+) -> Result<(), LakeError> {
+    for (number, identity) in (0..).zip(identities) {
+        for (key, value) in identity.attributes() {
             let (int, text) = match value {
-                Attribute::Int(number) => (Some(*number), None),
-                Attribute::Text(text) => (None, Some(&**text)),
+                TraceAttributeValue::Long(number) => (Some(*number), None),
+                TraceAttributeValue::Text(text) => (None, Some(&**text)),
+                _ => (None, None),
             };
-            table
-                .row(staging)?
+            let mut row = table.row(staging)?;
+            row.int(number)
+                .int(identity.machine_id().unwrap_or_default().into())
                 .text(key)
                 .maybe_int(int)
                 .maybe_text(text);
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Returns the day of a time in UTC, such as `2026-11-21`, and `unknown` if there is no time.

@@ -24,12 +24,13 @@ use std::sync::Arc;
 use parquet::file::metadata::KeyValue;
 use tracezero_reader::kernel::KernelEvents;
 use tracezero_reader::{
-    CheckSummary, Checker, EventKind, PacketItem, PacketReader, ReadError, Record, TraceReader,
+    CheckSummary, Checker, EventKind, PacketItem, PacketReader, ReadError, Record, TraceIdentity,
+    TraceReader,
 };
 use twox_hash::XxHash3_128;
 
 use self::counters::CounterRows;
-use self::description::{Description, day, path_part};
+use self::description::{Description, day, path_part, write_attributes};
 
 use self::findings::FindingRows;
 use self::losses::LossRows;
@@ -254,7 +255,7 @@ impl Tables<'_> {
         };
 
         let mut table = self.writer(Table::TraceAttr)?;
-        read.description.write_attributes(&mut table, staging)?;
+        write_attributes(reader.identities(), &mut table, staging)?;
         finish(table)?;
 
         let mut table = self.writer(Table::Process)?;
@@ -301,11 +302,12 @@ impl Tables<'_> {
         finish(table)?;
 
         let description = &read.description;
-        let exe = description.attribute("process.executable.name");
+        // A trace that was merged from several has several identities.
+        let identity = reader.identities().first();
+        let exe = identity.and_then(TraceIdentity::executable_name);
         let exe = exe.or_else(|| threads.only_process());
-        let service = self.request.service;
-        let service = service.or_else(|| description.attribute("service.name"));
-        let service = service.or(exe);
+        let service = identity.and_then(TraceIdentity::service_name);
+        let service = self.request.service.or(service).or(exe);
         let start_us = read
             .range_ns
             .and_then(|(first_ns, _)| description.wall_time_us(first_ns));
@@ -314,10 +316,10 @@ impl Tables<'_> {
         table
             .row(staging)?
             .maybe_text(service)
-            .maybe_text(description.attribute("service.version"))
-            .maybe_text(description.attribute("host.name"))
-            .maybe_text(description.attribute("host.id"))
-            .maybe_text(description.attribute("host.boot_id"))
+            .maybe_text(identity.and_then(TraceIdentity::service_version))
+            .maybe_text(identity.and_then(TraceIdentity::host_name))
+            .maybe_text(identity.and_then(TraceIdentity::host_id))
+            .maybe_text(identity.and_then(TraceIdentity::host_boot_id))
             .maybe_text(exe)
             .maybe_int(start_us)
             .maybe_int(read.range_ns.map(|(first_ns, _)| first_ns.cast_signed()))

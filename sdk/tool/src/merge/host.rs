@@ -1,18 +1,10 @@
 //! Reads the attributes of a trace that tell on which machine it was recorded.
 
-use protozero::{DecodeError, Decoder, types};
-use tracezero_reader::Packet;
+use tracezero_core::protos::TracePacket;
+use tracezero_reader::{Packet, TraceIdentities};
 
 /// The number of the packet field `trace_attributes`, which this SDK writes once per trace.
-pub(super) const TRACE_ATTRIBUTES: u32 = 126;
-/// `TraceAttributes.attribute`, with the fields `key` and `string_value`.
-const ATTRIBUTE: u32 = 1;
-const KEY: u32 = 1;
-const STRING_VALUE: u32 = 3;
-
-const HOST_ID: &str = "host.id";
-const BOOT_ID: &str = "host.boot_id";
-const HOST_NAME: &str = "host.name";
+pub(super) const TRACE_ATTRIBUTES: u32 = TracePacket::TRACE_ATTRIBUTES_FIELD_NUMBER;
 
 /// The maximum size of the attributes of a trace. Larger ones are ignored.
 const ATTRIBUTES_MAX_BYTES: usize = 64 * 1024;
@@ -38,27 +30,15 @@ impl Host {
         let is_small = payload.bytes.len() <= ATTRIBUTES_MAX_BYTES;
         if payload.field == TRACE_ATTRIBUTES && is_first && is_small {
             self.attributes = payload.bytes.to_vec();
-            // Ignore the error: malformed attributes tell as much as could be decoded.
-            let _ = self.decode(payload.bytes);
+            let mut identities = TraceIdentities::new();
+            identities.add(packet);
+            if let Some(identity) = identities.as_slice().first() {
+                let owned = |text: Option<&str>| text.map(ToOwned::to_owned);
+                self.id = owned(identity.host_id());
+                self.boot_id = owned(identity.host_boot_id());
+                self.name = owned(identity.host_name());
+            }
         }
-    }
-
-    fn decode(&mut self, attributes: &[u8]) -> Result<(), DecodeError> {
-        for attribute in Decoder::new(attributes).repeated::<types::Bytes>(ATTRIBUTE) {
-            let attribute = Decoder::new(attribute?);
-            let key = attribute.last::<types::Str>(KEY)?.unwrap_or_default();
-            let place = match key {
-                HOST_ID => &mut self.id,
-                BOOT_ID => &mut self.boot_id,
-                HOST_NAME => &mut self.name,
-                _ => continue,
-            };
-            let value = attribute.last::<types::Str>(STRING_VALUE)?;
-            *place = value
-                .filter(|value| !value.is_empty())
-                .map(ToOwned::to_owned);
-        }
-        Ok(())
     }
 
     /// Adds what another file of the same machine tells.
