@@ -50,7 +50,7 @@ const MAX_BUFFERS: usize = 1000;
 /// while let Some(record) = reader.next()? {
 ///     match record {
 ///         Record::Loss(loss) => losses.add(&loss),
-///         Record::Packet(packet) => losses.add_counts(packet.packet.bytes())?,
+///         Record::Packet(packet) => losses.add_packet(packet.packet.bytes())?,
 ///         _ => {}
 ///     }
 /// }
@@ -115,7 +115,7 @@ impl Losses {
     /// # Errors
     ///
     /// If an account or the statistics are malformed.
-    pub fn add_counts(&mut self, packet: &[u8]) -> Result<(), DecodeError> {
+    pub fn add_packet(&mut self, packet: &[u8]) -> Result<(), DecodeError> {
         for field in Decoder::new(packet).fields() {
             let field = field?;
             match (field.number, field.value) {

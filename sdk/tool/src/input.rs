@@ -3,13 +3,17 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
+use std::sync::LazyLock;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::error::ToolError;
 
 /// The size from which a file gets a progress bar. Smaller ones are read too fast to need it.
 const PROGRESS_FROM_BYTES: u64 = 64 << 20;
+
+/// The bars of all files that are read at once, so that they do not overwrite each other.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
 /// The bytes of a trace. Shows a progress bar for a large file if the standard error is a terminal.
 pub(crate) struct Input {
@@ -77,5 +81,5 @@ fn progress_bar(size_bytes: u64) -> ProgressBar {
         "{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left",
     )
     .expect("a constant that is right");
-    ProgressBar::new(size_bytes).with_style(style)
+    BARS.add(ProgressBar::new(size_bytes).with_style(style))
 }

@@ -4,10 +4,12 @@
 //! Commands read traces packet by packet, so files may be of any size. `merge`, and `view` with
 //! `--from` or `--to`, read a trace twice; the others read it once.
 
+mod by_name; // rows by name and category
 mod cat; // prints packets as text
 mod check; // checks traces
 mod compress; // compresses packets, and unpacks them
 mod daemon; // serves other processes
+mod diff; // compares traces
 mod error; // errors that end a command
 mod export; // exports traces as tables
 mod flamegraph; // draws where time goes
@@ -26,6 +28,7 @@ mod schema; // names of messages and fields
 mod shell; // completions and manual pages
 mod signals; // signals that ask this command to end
 mod snapshot; // writes what a session has so far
+mod stacks; // nested spans as trees of names
 mod states; // states of overwritten packets
 mod status; // prints what the daemon has
 mod stop; // ends a detached session
@@ -65,6 +68,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Summary(summary::Args),
+    Diff(diff::Args),
     Why(why::Args),
     Check(check::Args),
     Outline(outline::Args),
@@ -121,6 +125,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<Outcome, ToolError> {
     match command {
         Command::Summary(args) => summary::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Why(args) => why::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Outline(args) => outline::run(&args),

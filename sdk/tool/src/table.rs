@@ -66,6 +66,26 @@ impl Table {
     }
 }
 
+/// Prints a table under a title, if it has rows. `rows` is the number of rows that there are, of which
+/// the table has at most `top`.
+pub(crate) fn section(
+    title: &str,
+    table: &Table,
+    rows: usize,
+    top: usize,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if table.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", printable(title))?;
+    table.print(out)?;
+    match rows.saturating_sub(top) {
+        0 => Ok(()),
+        more => writeln!(out, "  and {more} more: --top 0 shows all"),
+    }
+}
+
 /// Escapes control characters in a text from a trace, so that it stays on one line and a terminal
 /// takes no part of it for a command.
 pub(crate) fn printable(text: &str) -> String {

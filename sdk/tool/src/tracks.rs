@@ -6,7 +6,7 @@ use tracezero_reader::{NameTable, Track, TrackId, TrackKind, TrackTable};
 
 /// The kind of track that a span is on. A future has spans of both kinds: its polls are on threads,
 /// and the span of the whole future, which is mostly a time of waiting, is on a track of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum SpanPlace {
     /// On the track of a thread.
     Thread,

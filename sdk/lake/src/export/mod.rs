@@ -200,7 +200,7 @@ impl<'s> ReadTrace<'s> {
                     }
                     let bytes = reader.packet().bytes;
                     // Errors are among the findings.
-                    let _ = losses.losses.add_counts(bytes);
+                    let _ = losses.losses.add_packet(bytes);
                     let _ = stats.set(bytes);
                     let _ = description.add(bytes, reader.trace_clock_id());
                     kernel.add(reader);

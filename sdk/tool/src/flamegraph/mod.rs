@@ -10,12 +10,13 @@ use std::path::PathBuf;
 use inferno::flamegraph::{Options, from_lines};
 use tracezero_reader::{EventHead, InTimeOrder, Record, Slices, TraceReader, TrackTable};
 
-use self::stacks::{Drawn, NodeId, Stacks};
+use self::stacks::{Drawn, Stacks};
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
 use crate::output::{OutputFile, refuse_input};
 use crate::packets::DamageLog;
+use crate::stacks::NodeId;
 
 /// The maximum number of tracks that an error message lists.
 const MAX_NAMED_TRACKS: usize = 20;
@@ -88,8 +89,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
 
     damages.require_packets(reader.packets())?;
     let stacks = stacks.into_inner();
-    if stacks.left_out > 0 {
-        let count = stacks.left_out;
+    if stacks.left_out() > 0 {
+        let count = stacks.left_out();
         eprintln!(
             "{count} spans are counted as their parents: the stacks are too many or too deep"
         );

@@ -4,27 +4,18 @@ use std::collections::{BTreeSet, HashMap};
 
 use tracezero_reader::{EventHead, NameId, NameTable, TrackId, TrackKind, TrackTable};
 
-use crate::table::printable;
+use crate::stacks::{NodeId, StackTrees, folded_frame};
 use crate::tracks::{SpanPlace, TrackPath, TrackPaths};
 
-/// The maximum number of different stacks. The time of spans in further stacks counts for the stack
-/// around them.
-const MAX_NODES: usize = 1 << 17;
-/// The maximum depth of a stack. The time of deeper spans counts for the stack around them.
-const MAX_DEPTH: u32 = 256;
-/// The maximum size of a name. Longer names are cut.
-const MAX_FRAME_BYTES: usize = 256;
 /// The maximum size of all lines together. Further stacks are left out.
 const MAX_LINE_BYTES: usize = 256 << 20;
 
 /// The self time of each stack.
 #[derive(Debug, Default)]
 pub(super) struct Stacks {
-    nodes: Vec<Node>,
-    children: HashMap<(NodeId, NameId), NodeId>,
+    /// Nanoseconds by stack. The root of a tree is a track, or the first of several with the same name.
+    trees: StackTrees<TrackId, u64>,
     roots: HashMap<RootKey, NodeId>,
-    /// The number of spans whose time counts for the stack around them, because of a limit.
-    pub(super) left_out: u64,
 }
 
 /// Selects the tracks whose stacks are drawn.
@@ -49,28 +40,6 @@ pub(super) struct Folded<'n> {
     pub(super) left_out: u64,
 }
 
-/// A stack, identified by its innermost span.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct NodeId(u32);
-
-#[derive(Debug)]
-struct Node {
-    frame: Frame,
-    self_ns: u64,
-    /// The number of spans around the innermost span of this stack.
-    depth: u32,
-}
-
-#[derive(Debug)]
-enum Frame {
-    /// A track, or the first of several with the same name.
-    Root(TrackId),
-    Span {
-        parent: NodeId,
-        name: NameId,
-    },
-}
-
 /// The key of a tree. Threads, processes and unnamed tracks each have their own tree. Other tracks
 /// of the same name and parent share a tree, because a program may use a new track for each of very
 /// many operations.
@@ -89,24 +58,17 @@ impl Stacks {
         tracks: &TrackTable,
     ) -> NodeId {
         let parent = parent.unwrap_or_else(|| self.root(span.track, tracks));
-        let key = (parent, span.name);
-        if let Some(known) = self.children.get(&key) {
-            return *known;
-        }
-        let depth = self.nodes[parent.0 as usize].depth + 1;
-        if self.nodes.len() >= MAX_NODES || depth > MAX_DEPTH {
-            self.left_out += 1;
-            return parent;
-        }
-        let name = span.name;
-        let node = self.add(Frame::Span { parent, name }, depth);
-        self.children.insert(key, node);
-        node
+        self.trees.child(parent, span.name)
     }
 
     pub(super) fn end(&mut self, stack: NodeId, self_ns: u64) {
-        let node = &mut self.nodes[stack.0 as usize];
-        node.self_ns = node.self_ns.saturating_add(self_ns);
+        let total_ns = self.trees.value_mut(stack);
+        *total_ns = total_ns.saturating_add(self_ns);
+    }
+
+    /// Returns the number of spans whose time counts for the stack around them, because of a limit.
+    pub(super) const fn left_out(&self) -> u64 {
+        self.trees.left_out()
     }
 
     fn root(&mut self, id: TrackId, tracks: &TrackTable) -> NodeId {
@@ -119,19 +81,9 @@ impl Stacks {
         if let Some(known) = self.roots.get(&key) {
             return *known;
         }
-        let node = self.add(Frame::Root(id), 0);
+        let node = self.trees.add_root(id);
         self.roots.insert(key, node);
         node
-    }
-
-    fn add(&mut self, frame: Frame, depth: u32) -> NodeId {
-        let id = NodeId(self.nodes.len() as u32);
-        self.nodes.push(Node {
-            frame,
-            self_ns: 0,
-            depth,
-        });
-        id
     }
 
     /// Formats a line for each stack that took time: its frames from the outside in, and
@@ -149,8 +101,12 @@ impl Stacks {
         let mut other_titles = BTreeSet::new();
         let mut labels: HashMap<TrackId, String> = HashMap::new();
         let paths = TrackPaths::new(tracks, names);
-        for node in self.nodes.iter().filter(|node| node.self_ns > 0) {
-            let (root, path) = self.path(node);
+        for node in self.trees.iter() {
+            let self_ns = *self.trees.value(node);
+            if self_ns == 0 {
+                continue;
+            }
+            let (root, path) = self.trees.path(node);
             let is_drawn = match drawn {
                 Drawn::Threads => SpanPlace::of(tracks.track(root)) == SpanPlace::Thread,
                 Drawn::AllTracks => true,
@@ -174,13 +130,13 @@ impl Stacks {
                 if !line.is_empty() {
                     line.push(';');
                 }
-                line.push_str(&frame(names.text(*name)));
+                line.push_str(&folded_frame(names.text(*name)));
             }
             if let Some(time_ns) = times.get_mut(&line) {
-                *time_ns = time_ns.saturating_add(node.self_ns);
+                *time_ns = time_ns.saturating_add(self_ns);
             } else if let Some(rest) = room_bytes.checked_sub(line.len()) {
                 room_bytes = rest;
-                times.insert(line, node.self_ns);
+                times.insert(line, self_ns);
             } else {
                 left_out += 1;
             }
@@ -200,39 +156,15 @@ impl Stacks {
             left_out,
         }
     }
-
-    /// Returns the track of a stack, and its spans from the inside out.
-    fn path<'n>(&'n self, mut node: &'n Node) -> (TrackId, Vec<NameId>) {
-        let mut path = Vec::new();
-        loop {
-            match node.frame {
-                Frame::Root(track) => return (track, path),
-                Frame::Span { parent, name } => {
-                    path.push(name);
-                    node = &self.nodes[parent.0 as usize];
-                }
-            }
-        }
-    }
 }
 
 fn label(TrackPath { process, track }: TrackPath) -> String {
     match process.as_str() {
-        "" => frame(&track),
-        process => format!("{};{}", frame(process), frame(&track)),
+        "" => folded_frame(&track),
+        process => format!("{};{}", folded_frame(process), folded_frame(&track)),
     }
 }
 
-/// Formats a name for a folded line.
-fn frame(name: &str) -> String {
-    match name {
-        "" => "(no name)".to_owned(),
-        name => {
-            let name = &name[..name.floor_char_boundary(MAX_FRAME_BYTES)];
-            printable(name).replace(';', ":")
-        }
-    }
-}
 /// Returns true if this is a name of a track or of its process, as this command or `summary` prints it.
 fn is_called(
     name: &str,

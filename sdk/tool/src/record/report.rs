@@ -122,7 +122,7 @@ impl Contents {
                 self.states = StateAccount::read_all(payload)?;
             }
         }
-        self.losses.add_counts(packet)?;
+        self.losses.add_packet(packet)?;
         if let Some(sequence) = self.sequences.get_mut(&id).filter(|_| id != SERVICE) {
             sequence.packets += u64::from(content == PacketContent::Data);
             sequence.is_of_kernel |= is_of_kernel;

@@ -23,10 +23,23 @@ impl Histogram {
         }
     }
 
+    /// Adds the counts of another histogram.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        for (index, count) in other.counts.iter().enumerate().filter(|(_, it)| **it > 0) {
+            self.make_room(other.start + index);
+            self.counts[other.start + index - self.start] += count;
+        }
+    }
+
     /// Makes room for a value outside the range so far, and counts it.
     #[cold]
     fn widen(&mut self, value: u64) {
         let bucket = bucket(value);
+        self.make_room(bucket);
+        self.counts[bucket - self.start] += 1;
+    }
+
+    fn make_room(&mut self, bucket: usize) {
         if self.counts.is_empty() {
             self.start = bucket;
         }
@@ -39,7 +52,6 @@ impl Histogram {
         if index >= self.counts.len() {
             self.counts.resize(index + 1, 0);
         }
-        self.counts[index] += 1;
     }
 
     /// Returns the value of this rank, counted from 1 for the smallest, within 1.6 %. Returns 0 if
@@ -99,6 +111,22 @@ mod tests {
             let bucket = bucket(value);
             assert!(bucket == last || bucket == last + 1, "{value}");
             last = bucket;
+        }
+    }
+
+    #[test]
+    fn a_sum_counts_as_both_parts() {
+        let mut all = Histogram::default();
+        let mut parts = [Histogram::default(), Histogram::default()];
+        for value in [7, 5_000, 12, 1_000_000, 3, 5_000] {
+            all.add(value);
+            parts[value as usize % 2].add(value);
+        }
+        let [mut sum, odd] = parts;
+        sum.add_all(&odd);
+        sum.add_all(&Histogram::default());
+        for rank in 1..=6 {
+            assert_eq!(sum.value_at(rank), all.value_at(rank));
         }
     }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tracezero_reader::kernel::{Activity, ActivityTimes};
 use tracezero_reader::{CounterValue, RecordingEnd};
 
+use super::spans::Durations;
 use super::states::StateTables;
 use super::text::unit;
 use super::{Report, identity};
@@ -90,22 +91,25 @@ fn spans(report: &Report<'_>) -> Vec<Value> {
         let rows = report.sorted_spans(place).into_iter().take(report.top);
         rows.map(move |row| (place, row))
     });
-    rows.map(|(place, (category, name, row))| {
-        json!({
-            "category": category,
-            "name": name,
-            "on": place.as_str(),
-            "count": row.count,
-            "total_ns": row.total_ns,
-            "self_ns": row.self_ns,
-            "mean_ns": row.mean_ns(),
-            "min_ns": row.min_ns,
-            "max_ns": row.max_ns,
-            "p50_ns": row.quantile_ns(0.5),
-            "p99_ns": row.quantile_ns(0.99),
-        })
+    rows.map(|(place, (category, name, row))| span(place, category, name, row))
+        .collect()
+}
+
+/// Formats the spans of a name.
+pub(super) fn span(place: SpanPlace, category: &str, name: &str, row: &Durations) -> Value {
+    json!({
+        "category": category,
+        "name": name,
+        "on": place.as_str(),
+        "count": row.count,
+        "total_ns": row.total_ns,
+        "self_ns": row.self_ns,
+        "mean_ns": row.mean_ns(),
+        "min_ns": row.min_ns,
+        "max_ns": row.max_ns,
+        "p50_ns": row.quantile_ns(0.5),
+        "p99_ns": row.quantile_ns(0.99),
     })
-    .collect()
 }
 
 fn thread_states(report: &Report<'_>, states: &StateTables) -> Value {
@@ -168,7 +172,7 @@ fn counters(report: &Report<'_>) -> Vec<Value> {
         json!({
             "process": path.process,
             "counter": path.track,
-            "unit": unit(id, report.tracks, report),
+            "unit": unit(id, report.tracks, report.names),
             "count": values.count,
             "min": values.min,
             "max": values.max,

@@ -1,16 +1,17 @@
-//! Prints a trace as tables.
+//! Prints a trace as tables, or the sum of several.
 
 mod histogram; // counts of durations by length
 mod identity; // says which service and machine the trace comes from
 mod json; // prints the tables as JSON
 mod report; // sorts the rows of the tables
-mod spans; // counts spans and instants by name
+mod several; // adds up several traces
+mod spans; // durations of spans
 mod states; // divides the time of spans and threads by states of threads
 mod text; // prints the tables as text
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use protozero::{DecodeError, Decoder};
@@ -21,9 +22,10 @@ use tracezero_reader::{
 };
 
 use self::report::Report;
-use self::spans::{ByName, Durations};
-use self::states::KernelHalf;
+use self::spans::Durations;
+use self::states::{KernelHalf, KernelStates};
 use crate::Outcome;
+use crate::by_name::ByName;
 use crate::error::ToolError;
 use crate::input::Input;
 use crate::kernel_account::KernelAccount;
@@ -64,11 +66,15 @@ const MAX_SEQUENCES: usize = 8 << 20;
 /// time of spans on threads, and that of all threads, divides: running, waiting for a core, waiting for
 /// a lock or another thread (futex), blocked on I/O, sleeping, stopped, and unknown where events are
 /// missing. `tracezero why` tells more of a span.
+///
+/// Of several traces, prints one summary: spans, instants and counters of the same name are added up, and
+/// a table lists the files, with what each lost.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero summary --top 10 --sort self app.pftrace")]
 pub(crate) struct Args {
-    /// The trace, or - for the standard input
-    file: PathBuf,
+    /// The trace, or several; - is the standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// Maximum number of rows of each table; 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -99,6 +105,19 @@ enum Sort {
     Max,
     /// By name
     Name,
+}
+
+impl Sort {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::SelfTime => "self time",
+            Self::Count => "count",
+            Self::Mean => "mean",
+            Self::Max => "longest",
+            Self::Name => "name",
+        }
+    }
 }
 
 /// The figures of a trace.
@@ -167,93 +186,43 @@ struct SequencesSeen {
     last: Option<u32>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
-    let mut reader = TraceReader::new(Input::open(&args.file)?);
-    let mut damages = DamageLog::new(&args.file);
-    let mut schema = Schema::of_sdk();
-    let mut summary = Summary::default();
-    let mut order = InTimeOrder::new();
-    let mut slices = Slices::new();
-    let mut kernel = args.states.then(KernelHalf::default);
-    loop {
-        let record = reader.next().map_err(|error| damages.read_error(&error))?;
-        match record {
-            None => break,
-            Some(Record::Event(event)) => {
-                for (track, value) in event.extra_counters() {
-                    summary.add_counter(*track, *value, event.head.timestamp_ns);
-                }
-                let event = event.head;
-                summary.add_event(&event);
-                if event.kind.is_slice() {
-                    order.add(&event, reader.tracks(), |event| {
-                        slices.add(
-                            event,
-                            |_| (),
-                            |slice| {
-                                summary.add_slice(&slice, reader.tracks());
-                                kernel.iter_mut().for_each(|it| it.spans.add(&slice));
-                            },
-                        );
-                    });
-                }
-            }
-            Some(Record::Packet(packet)) => {
-                schema.learn_from_packet(packet.packet.bytes());
-                summary.states.add(packet.packet.bytes());
-                summary.add_packet(&packet);
-                kernel.iter_mut().for_each(|it| it.events.add(&reader));
-            }
-            Some(Record::Loss(loss)) => summary.losses.add(&loss),
-            Some(Record::Skipped(skipped)) => summary.add_skipped(&skipped),
-            Some(Record::Damage(damage)) => damages.report(&damage),
-            // Descriptions of tracks are in the table of tracks; other records do not matter here.
-            Some(_) => {}
-        }
-    }
-    let tracks = reader.tracks();
-    let mut add = |slice: Slice| {
-        summary.add_slice(&slice, tracks);
-        kernel.iter_mut().for_each(|it| it.spans.add(&slice));
-    };
-    order.finish(|event| slices.add(event, |_| (), &mut add));
-    slices.finish(add);
-    summary.packets = reader.packets();
-    damages.require_packets(summary.packets)?;
-    summary.bytes = reader.offset();
-    summary.slices = slices.counts();
-    let is_early = |end: &RecordingEnd| *end != RecordingEnd::Whole;
-    summary.early_ends = reader.recording_ends().filter(is_early).collect();
-    summary.late_events = order.late();
-    summary.forgotten_sequences = reader.forgotten_sequences();
+/// A trace that was read.
+struct Reading {
+    /// Has the names and tracks.
+    reader: TraceReader<Input>,
+    summary: Summary,
+    /// The slices that are open at the end.
+    slices: Slices,
+    kernel: Option<KernelStates>,
+    damages: DamageLog,
+}
 
-    let kernel = kernel.map(KernelHalf::finish);
-    let states = match &kernel {
-        None => None,
-        Some(kernel) if kernel.timelines.counts().switches == 0 => {
-            return Err(ToolError::Read {
-                path: args.file.clone(),
-                message: format!(
-                    "the trace has no scheduling events; {HOW_TO_RECORD}{}",
-                    summary.kernel.why_missing()
-                ),
-            });
-        }
-        Some(kernel) => Some(kernel.tables(reader.tracks(), reader.names())),
+pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
+    let top = match args.top {
+        0 => usize::MAX,
+        top => top,
     };
+    let [file] = &args.files[..] else {
+        return several::run(args, top);
+    };
+    let mut schema = Schema::of_sdk();
+    let Reading {
+        reader,
+        summary,
+        slices,
+        kernel,
+        damages,
+    } = Reading::of(file, args.states, &mut schema)?;
     let report = Report {
-        states,
+        states: kernel.map(|kernel| kernel.tables(reader.tracks(), reader.names())),
         summary: &summary,
         identities: reader.identities(),
         slices: &slices,
-        tracks,
+        tracks: reader.tracks(),
         names: reader.names(),
         paths: TrackPaths::new(reader.tracks(), reader.names()),
         schema: &schema,
-        top: match args.top {
-            0 => usize::MAX,
-            top => top,
-        },
+        top,
         sort: args.sort,
         damages: damages.count(),
     };
@@ -265,6 +234,89 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     .and_then(|()| out.flush())
     .map_err(ToolError::Output)?;
     Ok(damages.finish())
+}
+
+impl Reading {
+    /// Reads a trace. `schema` learns what the trace says of it.
+    fn of(file: &Path, with_states: bool, schema: &mut Schema) -> Result<Self, ToolError> {
+        let mut reader = TraceReader::new(Input::open(file)?);
+        let mut damages = DamageLog::new(file);
+        let mut summary = Summary::default();
+        let mut order = InTimeOrder::new();
+        let mut slices = Slices::new();
+        let mut kernel = with_states.then(KernelHalf::default);
+        loop {
+            let record = reader.next().map_err(|error| damages.read_error(&error))?;
+            match record {
+                None => break,
+                Some(Record::Event(event)) => {
+                    for (track, value) in event.extra_counters() {
+                        summary.add_counter(*track, *value, event.head.timestamp_ns);
+                    }
+                    let event = event.head;
+                    summary.add_event(&event);
+                    if event.kind.is_slice() {
+                        order.add(&event, reader.tracks(), |event| {
+                            slices.add(
+                                event,
+                                |_| (),
+                                |slice| {
+                                    summary.add_slice(&slice, reader.tracks());
+                                    kernel.iter_mut().for_each(|it| it.spans.add(&slice));
+                                },
+                            );
+                        });
+                    }
+                }
+                Some(Record::Packet(packet)) => {
+                    schema.learn_from_packet(packet.packet.bytes());
+                    summary.states.add(packet.packet.bytes());
+                    summary.add_packet(&packet);
+                    kernel.iter_mut().for_each(|it| it.events.add(&reader));
+                }
+                Some(Record::Loss(loss)) => summary.losses.add(&loss),
+                Some(Record::Skipped(skipped)) => summary.add_skipped(&skipped),
+                Some(Record::Damage(damage)) => damages.report(&damage),
+                // Descriptions of tracks are in the table of tracks; other records do not matter here.
+                Some(_) => {}
+            }
+        }
+        let tracks = reader.tracks();
+        let mut add = |slice: Slice| {
+            summary.add_slice(&slice, tracks);
+            kernel.iter_mut().for_each(|it| it.spans.add(&slice));
+        };
+        order.finish(|event| slices.add(event, |_| (), &mut add));
+        slices.finish(add);
+        summary.packets = reader.packets();
+        damages.require_packets(summary.packets)?;
+        summary.bytes = reader.offset();
+        summary.slices = slices.counts();
+        let is_early = |end: &RecordingEnd| *end != RecordingEnd::Whole;
+        summary.early_ends = reader.recording_ends().filter(is_early).collect();
+        summary.late_events = order.late();
+        summary.forgotten_sequences = reader.forgotten_sequences();
+
+        let kernel = kernel.map(KernelHalf::finish);
+        if let Some(kernel) = &kernel
+            && kernel.timelines.counts().switches == 0
+        {
+            return Err(ToolError::Read {
+                path: file.to_owned(),
+                message: format!(
+                    "the trace has no scheduling events; {HOW_TO_RECORD}{}",
+                    summary.kernel.why_missing()
+                ),
+            });
+        }
+        Ok(Self {
+            reader,
+            summary,
+            slices,
+            kernel,
+            damages,
+        })
+    }
 }
 
 impl Summary {
@@ -341,7 +393,7 @@ impl Summary {
         kind.bytes += payload.bytes.len() as u64;
         // Errors are ignored here: the command `check` reports malformed packets.
         let _ = self.kernel.add(packet.packet.bytes());
-        let _ = self.losses.add_counts(packet.packet.bytes());
+        let _ = self.losses.add_packet(packet.packet.bytes());
         let _ = self.set_state_accounts(packet.packet.bytes());
     }
 

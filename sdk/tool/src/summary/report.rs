@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 
 use tracezero_reader::{NameId, NameTable, Slices, TraceIdentity, TrackId, TrackTable};
 
-use super::spans::{ByName, Durations};
+use super::spans::Durations;
 use super::states::StateTables;
 use super::{CounterValues, OTHER_FIELDS, Sort, Summary, TrackCounts};
+use crate::by_name::ByName;
 use crate::kernel_account;
 use crate::schema::Schema;
 use crate::tracks::{SpanPlace, TrackPath, TrackPaths};
@@ -62,21 +63,11 @@ impl<'r> Report<'r> {
 
     /// Returns category, name and durations of the spans in a place that have ended.
     pub(super) fn sorted_spans(&self, place: SpanPlace) -> Vec<(&'r str, &'r str, &'r Durations)> {
-        let mut rows = self.named(match place {
+        let spans = match place {
             SpanPlace::Thread => &self.summary.spans_on_threads,
             SpanPlace::Track => &self.summary.spans_on_tracks,
-        });
-        rows.retain(|(.., row)| row.count > 0);
-        rows.sort_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
-        match self.sort {
-            Sort::Total => rows.sort_by_key(|(.., row)| Reverse(row.total_ns)),
-            Sort::SelfTime => rows.sort_by_key(|(.., row)| Reverse(row.self_ns)),
-            Sort::Count => rows.sort_by_key(|(.., row)| Reverse(row.count)),
-            Sort::Mean => rows.sort_by_key(|(.., row)| Reverse(row.mean_ns())),
-            Sort::Max => rows.sort_by_key(|(.., row)| Reverse(row.max_ns)),
-            Sort::Name => {}
-        }
-        rows
+        };
+        sorted_spans(spans, self.names, self.sort)
     }
 
     /// Returns the number of spans that have not ended.
@@ -110,12 +101,7 @@ impl<'r> Report<'r> {
 
     /// Returns category, name and number of all instants, the most frequent first.
     pub(super) fn sorted_instants(&self) -> Vec<(&'r str, &'r str, u64)> {
-        let rows = self.named(&self.summary.instants).into_iter();
-        let mut rows: Vec<_> = rows
-            .map(|(category, name, count)| (category, name, *count))
-            .collect();
-        rows.sort_by_key(|(category, name, count)| (Reverse(*count), *name, *category));
-        rows
+        sorted_instants(&self.summary.instants, self.names)
     }
 
     /// Returns all counters, in the order in which they appeared.
@@ -128,32 +114,78 @@ impl<'r> Report<'r> {
 
     /// Returns the schema's name of a field of packets.
     pub(super) fn packet_name(&self, field: u32) -> &'r str {
-        if field == OTHER_FIELDS {
-            return "(others)";
-        }
-        let known = self.schema.field(self.schema.packet(), field);
-        known.map_or_else(
-            || kernel_account::packet_name(field),
-            |field| field.name.trim_matches(['[', ']']),
-        )
-    }
-
-    fn named<T: Default>(&self, rows: &'r ByName<T>) -> Vec<(&'r str, &'r str, &'r T)> {
-        let others = rows.others().map(|value| ("", OTHER_NAMES, value));
-        rows.rows()
-            .iter()
-            .map(|row| {
-                let category = self.names.text(row.category);
-                (category, self.name(row.name), &row.value)
-            })
-            .chain(others)
-            .collect()
+        packet_name(field, self.schema)
     }
 
     pub(super) fn name(&self, name: NameId) -> &'r str {
-        match self.names.text(name) {
-            "" => NO_NAME,
-            name => name,
-        }
+        text(name, self.names)
+    }
+}
+
+/// Returns category, name and durations of spans that have ended.
+pub(super) fn sorted_spans<'r>(
+    spans: &'r ByName<Durations>,
+    names: &'r NameTable,
+    sort: Sort,
+) -> Vec<(&'r str, &'r str, &'r Durations)> {
+    let mut rows = named(spans, names);
+    rows.retain(|(.., row)| row.count > 0);
+    rows.sort_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
+    match sort {
+        Sort::Total => rows.sort_by_key(|(.., row)| Reverse(row.total_ns)),
+        Sort::SelfTime => rows.sort_by_key(|(.., row)| Reverse(row.self_ns)),
+        Sort::Count => rows.sort_by_key(|(.., row)| Reverse(row.count)),
+        Sort::Mean => rows.sort_by_key(|(.., row)| Reverse(row.mean_ns())),
+        Sort::Max => rows.sort_by_key(|(.., row)| Reverse(row.max_ns)),
+        Sort::Name => {}
+    }
+    rows
+}
+
+/// Returns category, name and number of instants, the most frequent first.
+pub(super) fn sorted_instants<'r>(
+    instants: &'r ByName<u64>,
+    names: &'r NameTable,
+) -> Vec<(&'r str, &'r str, u64)> {
+    let rows = named(instants, names).into_iter();
+    let mut rows: Vec<_> = rows
+        .map(|(category, name, count)| (category, name, *count))
+        .collect();
+    rows.sort_by_key(|(category, name, count)| (Reverse(*count), *name, *category));
+    rows
+}
+
+/// Returns category, name and value of all rows.
+pub(super) fn named<'r, T: Default>(
+    rows: &'r ByName<T>,
+    names: &'r NameTable,
+) -> Vec<(&'r str, &'r str, &'r T)> {
+    let others = rows.others().map(|value| ("", OTHER_NAMES, value));
+    rows.rows()
+        .iter()
+        .map(|row| {
+            let category = names.text(row.category);
+            (category, text(row.name, names), &row.value)
+        })
+        .chain(others)
+        .collect()
+}
+
+/// Returns the schema's name of a field of packets.
+pub(super) fn packet_name(field: u32, schema: &Schema) -> &str {
+    if field == OTHER_FIELDS {
+        return "(others)";
+    }
+    let known = schema.field(schema.packet(), field);
+    known.map_or_else(
+        || kernel_account::packet_name(field),
+        |field| field.name.trim_matches(['[', ']']),
+    )
+}
+
+fn text(name: NameId, names: &NameTable) -> &str {
+    match names.text(name) {
+        "" => NO_NAME,
+        name => name,
     }
 }

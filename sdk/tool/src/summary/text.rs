@@ -4,11 +4,12 @@ use std::io::{self, Write};
 
 use tracezero_reader::CounterValue;
 use tracezero_reader::kernel::{Activity, ActivityTimes};
-use tracezero_reader::{BufferLosses, TrackKind, TrackTable};
+use tracezero_reader::{BufferLosses, NameTable, TrackId, TrackKind, TrackTable};
 
+use super::Report;
+use super::identity;
 use super::spans::Durations;
-use super::{Report, Sort, identity};
-use crate::table::{Table, printable};
+use crate::table::{Table, section};
 use crate::thread_states::{missing_switches, percent, shares};
 use crate::tracks::SpanPlace;
 use crate::units::{bytes, duration, plural};
@@ -97,18 +98,11 @@ fn print_tracks(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             duration(counts.busy_ns),
         ]);
     }
-    section("tracks", &table, rows.len(), report, out)
+    section("tracks", &table, rows.len(), report.top, out)
 }
 
 fn print_spans(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
-    let by = match report.sort {
-        Sort::Total => "total",
-        Sort::SelfTime => "self time",
-        Sort::Count => "count",
-        Sort::Mean => "mean",
-        Sort::Max => "longest",
-        Sort::Name => "name",
-    };
+    let by = report.sort.as_str();
     for (place, title) in [
         (SpanPlace::Thread, "spans on threads"),
         (SpanPlace::Track, "spans on other tracks"),
@@ -119,7 +113,7 @@ fn print_spans(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             &title,
             &spans_table(&rows, report.top),
             rows.len(),
-            report,
+            report.top,
             out,
         )?;
     }
@@ -156,7 +150,8 @@ fn print_spans(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn spans_table(rows: &[(&str, &str, &Durations)], top: usize) -> Table {
+/// Makes a table of spans by name.
+pub(super) fn spans_table(rows: &[(&str, &str, &Durations)], top: usize) -> Table {
     let mut table = Table::new(
         &["category", "span"],
         &["count", "total", "self", "mean", "min", "max", "p50", "p99"],
@@ -204,7 +199,7 @@ fn print_thread_states(report: &Report<'_>, out: &mut impl Write) -> io::Result<
         ]);
     }
     let title = "states of threads in spans, by total";
-    section(title, &table, states.spans.len(), report, out)?;
+    section(title, &table, states.spans.len(), report.top, out)?;
     let mut table = Table::new(
         &["process", "thread"],
         &[
@@ -227,7 +222,7 @@ fn print_thread_states(report: &Report<'_>, out: &mut impl Write) -> io::Result<
         ]);
     }
     let title = "states of threads, by time of running";
-    section(title, &table, states.threads.len(), report, out)?;
+    section(title, &table, states.threads.len(), report.top, out)?;
     match (states.gaps, states.lost_events) {
         (0, 0) => Ok(()),
         (gaps, 0) => writeln!(
@@ -267,7 +262,7 @@ fn print_open_spans(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         ]);
     }
     let title = "spans open at the end";
-    section(title, &table, report.open_spans(), report, out)
+    section(title, &table, report.open_spans(), report.top, out)
 }
 
 fn print_counters(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -281,7 +276,7 @@ fn print_counters(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         table.row([
             path.process,
             path.track,
-            unit(*id, report.tracks, report).to_owned(),
+            unit(*id, report.tracks, report.names).to_owned(),
             values.count.to_string(),
             number(values.min),
             number(values.max),
@@ -292,15 +287,11 @@ fn print_counters(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             },
         ]);
     }
-    section("counters", &table, rows.len(), report, out)
+    section("counters", &table, rows.len(), report.top, out)
 }
 
 /// Returns the unit of a counter.
-pub(super) fn unit<'r>(
-    id: tracezero_reader::TrackId,
-    tracks: &TrackTable,
-    report: &Report<'r>,
-) -> &'r str {
+pub(super) fn unit<'r>(id: TrackId, tracks: &TrackTable, names: &'r NameTable) -> &'r str {
     use tracezero_core::protos::counter_descriptor::Unit;
 
     let TrackKind::Counter(counter) = &tracks.track(id).kind else {
@@ -309,7 +300,7 @@ pub(super) fn unit<'r>(
     match counter.unit {
         Unit::TIME_NS => "ns",
         Unit::SIZE_BYTES => "bytes",
-        _ => report.names.text(counter.unit_name),
+        _ => names.text(counter.unit_name),
     }
 }
 
@@ -323,7 +314,7 @@ fn print_instants(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             count.to_string(),
         ]);
     }
-    section("instants", &table, rows.len(), report, out)
+    section("instants", &table, rows.len(), report.top, out)
 }
 
 fn print_packets(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -337,7 +328,7 @@ fn print_packets(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             kind.bytes.to_string(),
         ]);
     }
-    section("other packets", &table, kinds.len(), report, out)
+    section("other packets", &table, kinds.len(), report.top, out)
 }
 
 fn print_states(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -352,7 +343,7 @@ fn print_states(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             message.bytes.to_string(),
         ]);
     }
-    section("states at the end", &table, messages.len(), report, out)?;
+    section("states at the end", &table, messages.len(), report.top, out)?;
     let accounts = &report.summary.state_accounts;
     let mut table = Table::new(
         &["data source", "why not"],
@@ -369,7 +360,7 @@ fn print_states(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         ]);
     }
     let title = "packets that were overwritten and folded into states";
-    section(title, &table, accounts.len(), report, out)
+    section(title, &table, accounts.len(), report.top, out)
 }
 
 fn print_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -399,7 +390,7 @@ fn print_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             },
         ]);
     }
-    section("losses", &table, lossy, report, out)?;
+    section("losses", &table, lossy, report.top, out)?;
     if losses.further_gaps > 0 {
         writeln!(
             out,
@@ -431,7 +422,7 @@ fn print_buffer_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<
             buffer.writer_packets_lost.to_string(),
         ]);
     }
-    section("buffers", &table, rows, report, out)
+    section("buffers", &table, rows, report.top, out)
 }
 
 fn print_skipped(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -440,7 +431,7 @@ fn print_skipped(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     for (reason, count) in skipped.iter().take(report.top) {
         table.row([reason.clone(), count.to_string()]);
     }
-    section("packets skipped", &table, skipped.len(), report, out)?;
+    section("packets skipped", &table, skipped.len(), report.top, out)?;
     match report.summary.forgotten_sequences {
         0 => Ok(()),
         count => writeln!(
@@ -450,27 +441,8 @@ fn print_skipped(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// Prints a table under a title, if it has rows, and the number of rows that are not shown.
-fn section(
-    title: &str,
-    table: &Table,
-    rows: usize,
-    report: &Report<'_>,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    if table.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\n{}", printable(title))?;
-    table.print(out)?;
-    match rows.saturating_sub(report.top) {
-        0 => Ok(()),
-        more => writeln!(out, "  and {more} more: --top 0 shows all"),
-    }
-}
-
 /// Formats a value of a counter, without needless digits.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value.fract() == 0.0 && value.abs() < 1e15 {
         true => format!("{value:.0}"),
         false => format!("{value:.3}"),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use support::Folder;
 
-use crate::process::{run_on, run_with_input};
+use crate::process::{run, run_on, run_with_input};
 use crate::traces::{SHOP, attributes, futures, lapped_states, recorded, slices};
 
 #[test]
@@ -246,4 +246,88 @@ fn a_state_without_room_is_listed_with_its_losses() {
     assert!(lost.as_u64().unwrap() > 900, "{lost}");
     let table = run_with_input(&["summary", "-"], &trace).fine();
     assert!(table.text().contains(error), "{}", table.text());
+}
+
+#[test]
+fn several_traces_are_added_up_by_name() {
+    let files = Folder::empty();
+    let shop = files.write("shop.pftrace", SHOP.trace());
+    let futures = files.write("futures.pftrace", futures());
+    let paths = [&shop, &shop, &futures].map(|path| path.to_str().unwrap());
+    let run = run(&[&["summary"], &paths[..]].concat()).fine();
+    let (head, tables) = run.text().split_once("\nfiles\n").unwrap();
+    let expected = "\
+files      3
+duration   30.0 µs in all
+size       923 B in 41 packets, 27 events
+lost       nothing that the traces report
+open       3 spans
+";
+    assert_eq!(head, expected);
+    let (listed, tables) = tables.split_once("\n\n").unwrap();
+    let listed = listed.lines().skip(1);
+    let listed: Vec<Vec<_>> = listed.map(|row| row.split_whitespace().collect()).collect();
+    assert_eq!(listed[2], [paths[2], "10.0", "µs", "261", "B", "9", "3"]);
+    assert_eq!(listed.len(), 3);
+    let expected = "\
+spans on threads, by total
+  category  span      count    total     self     mean      min      max      p50      p99
+  shop      checkout      2  20.0 µs  12.0 µs  10.0 µs  10.0 µs  10.0 µs  10.0 µs  10.0 µs
+  shop      read          4  8.00 µs  8.00 µs  2.00 µs  1.00 µs  3.00 µs  1.00 µs  3.00 µs
+            request       2  3.00 µs  3.00 µs  1.50 µs  1.00 µs  2.00 µs  1.00 µs  2.00 µs
+
+spans on other tracks, by total
+  category  span     count    total     self     mean      min      max      p50      p99
+            request      1  7.00 µs  7.00 µs  7.00 µs  7.00 µs  7.00 µs  7.00 µs  7.00 µs
+
+counters
+  counter  unit   count  min  max  mean
+  queue    bytes      4    2    4     3
+
+instants
+  category  instant  count
+  shop      paid         2
+
+other packets
+  packet          field  count  bytes
+  clock_snapshot      6      2     36
+  trace_config       33      2      0
+";
+    assert_eq!(tables, expected);
+}
+
+#[test]
+fn losses_of_several_traces_are_told_by_file() {
+    let files = Folder::empty();
+    let whole = files.write("whole.pftrace", SHOP.trace());
+    let cut = SHOP.trace();
+    let cut = files.write("cut.pftrace", &cut[..cut.len() - 3]);
+    let paths = [&whole, &cut].map(|path| path.to_str().unwrap());
+    let text = run(&[&["summary"], &paths[..]].concat());
+    assert_eq!(text.status, 1, "{text:?}");
+    let (_, losses) = text.text().split_once("losses, by file").unwrap();
+    assert!(losses.contains("cut.pftrace"), "{losses}");
+    assert!(!losses.contains("whole.pftrace"), "{losses}");
+    let json = run(&[&["summary", "--json"], &paths[..]].concat());
+    let summary: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        (&summary["file_count"], &summary["damaged_places"]),
+        (&json!(2), &json!(1))
+    );
+    assert_eq!(summary["files"][1]["damaged_places"], 1);
+    assert_eq!(summary["spans"][0]["name"], "checkout");
+}
+
+#[test]
+fn an_unreadable_file_does_not_hide_the_others() {
+    let files = Folder::empty();
+    let shop = files.write("shop.pftrace", SHOP.trace());
+    let shop = shop.to_str().unwrap();
+    let run_all = run(&["summary", shop, "/nowhere.pftrace", shop]);
+    assert_eq!(run_all.status, 2, "{run_all:?}");
+    assert!(run_all.stderr.contains("/nowhere.pftrace"), "{run_all:?}");
+    assert!(run_all.text().starts_with("files      2\n"), "{run_all:?}");
+    let states = run(&["summary", "--states", shop, shop]);
+    assert_eq!(states.status, 2, "{states:?}");
+    assert!(states.stderr.contains("give one file"), "{states:?}");
 }
