@@ -13,6 +13,7 @@ use crate::units::{bytes, plural};
 
 /// Exports traces as tables that other programs read
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Example: tracezero export parquet *.pftrace -o lake")]
 pub(crate) enum Command {
     Parquet(ParquetArgs),
 }

@@ -11,6 +11,7 @@ use crate::units::{bytes, plural};
 
 /// Looks after a lake that `export parquet` has written
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Example: tracezero lake compact lake")]
 pub(crate) enum Command {
     Compact(CompactArgs),
 }

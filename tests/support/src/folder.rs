@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process, thread};
 
+/// The maximum number of characters of a test's name that a folder's name has.
+const NAME_MAX: usize = 40;
+
 /// A temporary folder that only this test uses. Dropping it removes the folder, unless the test
 /// failed: then the folder stays for inspection.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ impl Folder {
             .name()
             .unwrap_or_default()
             .replace("::", "-");
+        // The path of a socket in the folder may have 107 bytes.
+        let test: String = test.chars().take(NAME_MAX).collect();
         let name = format!("tracezero-{}-{number}-{test}", process::id());
         let path = env::temp_dir().join(name);
         // An earlier process with the same id may have left it.
