@@ -9,7 +9,7 @@ use std::{env, fs};
 use crate::Tool;
 
 /// The folders whose source the command is built from.
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 19] = [
     "protozero/src",
     "protozero-codegen/src",
     "sdk/schema/protos",
