@@ -288,10 +288,11 @@ mod tests {
     fn gaps_beyond_the_sequence_limit_are_counted_together() {
         let mut losses = Losses::default();
         for sequence_id in (0..MAX_SEQUENCES as u32 + 2).chain([7]) {
-            let mut loss = Loss::default();
-            loss.sequence_id = sequence_id;
-            loss.bits = 1;
-            losses.add(&loss);
+            losses.add(&Loss {
+                sequence_id,
+                bits: 1,
+                ..Loss::default()
+            });
         }
         assert_eq!(losses.lossy().count(), MAX_SEQUENCES);
         assert_eq!(losses.further_gaps, 2);
