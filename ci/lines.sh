@@ -26,7 +26,7 @@ count() { # count <package>
 }
 
 total=0
-for package in protozero protozero-codegen sdk sdk/client sdk/config sdk/consumer sdk/core sdk/crash sdk/events sdk/events-core sdk/host sdk/ipc sdk/kernel sdk/lake sdk/probes sdk/producer sdk/protovm sdk/service sdk/track-event sdk/macros sdk/reader sdk/tool; do
+for package in protozero protozero-codegen sdk sdk/client sdk/config sdk/consumer sdk/core sdk/crash sdk/events sdk/events-core sdk/host sdk/ipc sdk/kernel sdk/lake sdk/probes sdk/producer sdk/protovm sdk/query sdk/service sdk/track-event sdk/macros sdk/reader sdk/tool; do
     # Older commits have fewer packages.
     [ -d "$tree/$package/src" ] || continue
     lines=$(count "$package")

@@ -5,6 +5,7 @@
 # then 100 each slowly, with the default configuration. Runs it RUNS times (default: 20), and RUNS
 # times beside two busy loops per core. Prints a line for each run, with the report's counts and the
 # slices that a foreign reader finds. Fails if a run lost an event or its trace could not be read.
+# Then builds and tests `tracezero-query`.
 # Not part of `.ci/run`, because it takes too long and needs an idle machine. Traces go to TMPDIR;
 # the last one that fails is kept.
 set -euo pipefail
@@ -59,4 +60,6 @@ start_loops
 run_all "beside a load"
 
 echo "$((2 * runs - failed)) of $((2 * runs)) runs lost nothing."
+stop_loops
+ci/query.sh
 ((failed == 0))

@@ -15,6 +15,8 @@ sed -i 's/^publish = false$/publish = true/' "$folder/tree/Cargo.toml"
 
 packages=(protozero protozero-codegen)
 for manifest in sdk/Cargo.toml sdk/*/Cargo.toml; do
+    # A workspace of its own, which `ci/query.sh` builds.
+    [ "$manifest" != sdk/query/Cargo.toml ] || continue
     packages+=("$(sed -n 's/^name = "\(.*\)"$/\1/p' "$manifest" | head -n 1)")
 done
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")

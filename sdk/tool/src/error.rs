@@ -22,6 +22,8 @@ pub(crate) enum ToolError {
     Output(io::Error),
     /// Crash files cannot be recovered.
     Recover(RecoverError),
+    /// Another program cannot take the place of this one.
+    Execute { program: PathBuf, source: io::Error },
     /// The tracing daemon refuses, or cannot be reached.
     Consumer(ConsumerError),
     /// The system does not say whether the recorded program goes on.
@@ -51,6 +53,9 @@ impl fmt::Display for ToolError {
             }
             Self::Output(source) => write!(f, "the output cannot be written: {source}"),
             Self::Recover(source) => source.fmt(f),
+            Self::Execute { program, source } => {
+                write!(f, "{} cannot be run: {source}", program.display())
+            }
             Self::Consumer(source) => source.fmt(f),
             Self::Program { source } => {
                 write!(f, "the end of the program cannot be waited for: {source}")

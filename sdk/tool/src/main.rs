@@ -22,6 +22,7 @@ mod outline; // prints what happened, without times and ids
 mod output; // writes the standard output and files
 mod packets; // reads packets and reports damage
 mod probes; // offers the kernel's half to the machine's daemon
+mod query; // answers SQL queries, by another program
 mod record; // records a program or the machine
 mod recover; // makes traces of crash files
 mod schema; // names of messages and fields
@@ -78,6 +79,7 @@ enum Command {
     Export(export::Command),
     #[command(subcommand)]
     Lake(lake::Command),
+    Query(query::Args),
     Merge(merge::Args),
     Compress(compress::CompressArgs),
     Decompress(compress::DecompressArgs),
@@ -133,6 +135,7 @@ fn run(command: Command) -> Result<Outcome, ToolError> {
         Command::Cat(args) => cat::run(&args),
         Command::Export(command) => export::run(&command),
         Command::Lake(command) => lake::run(&command),
+        Command::Query(args) => query::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Compress(args) => compress::compress(&args),
         Command::Decompress(args) => compress::decompress(&args),

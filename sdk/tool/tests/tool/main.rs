@@ -20,6 +20,7 @@ mod output; // files that commands must not overwrite
 mod packing; // compress and decompress
 mod process; // runs the tool
 mod recover; // crash files of an aborted process
+mod query; // the program that it runs
 mod serving; // daemons for tests
 mod summary;
 mod traces; // the traces that the tests use
