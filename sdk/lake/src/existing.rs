@@ -18,6 +18,8 @@ pub(crate) struct Existing {
     pub(crate) format: String,
     /// Tells the contents of the trace.
     pub(crate) source_hash: String,
+    /// The size of the trace.
+    pub(crate) bytes: u64,
     /// The folder of each table that the rows are in.
     pub(crate) partition: String,
     /// True if the rows are in files that have several traces.
@@ -29,6 +31,11 @@ impl Existing {
     pub(crate) fn has_same_rows(&self, other: &Self) -> bool {
         let is_at_home = self.partition == other.partition;
         self.format == other.format && self.source_hash == other.source_hash && is_at_home
+    }
+
+    /// Returns true if `other` is a copy that has less of the trace, such as an earlier file of a flight recorder.
+    pub(crate) fn has_more_than(&self, other: &Self) -> bool {
+        self.source_hash != other.source_hash && self.bytes > other.bytes
     }
 }
 
@@ -55,15 +62,29 @@ pub(crate) fn files(
     let mut found = Vec::new();
     for table in Table::ALL {
         let folder = lake.join(table.name()).join(&existing.partition);
-        for path in parquet_files(&folder)? {
-            let name = path.file_stem().unwrap_or_default().as_encoded_bytes();
-            let rest = name.strip_prefix(trace_id.as_bytes());
-            if rest.is_some_and(|rest| rest.first() == Some(&b'-')) {
-                found.push(path);
-            }
-        }
+        let files = parquet_files(&folder)?.into_iter();
+        found.extend(files.filter(|path| is_file_of(path, trace_id)));
     }
     Ok(found)
+}
+
+/// Returns true if a table has a file that is not one of this trace. Does not look further than to the first.
+pub(crate) fn has_file_beside(lake: &Path, table: Table, trace_id: &str) -> bool {
+    let paths = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten();
+        entries.flatten().map(|entry| entry.path())
+    };
+    let days = paths(&lake.join(table.name()));
+    let services = days.flat_map(|day| paths(&day));
+    let mut files = services.flat_map(|service| paths(&service));
+    files.any(|path| is_parquet(&path) && !is_file_of(&path, trace_id))
+}
+
+/// Returns true if a file is named after a trace.
+fn is_file_of(path: &Path, trace_id: &str) -> bool {
+    let name = path.file_stem().unwrap_or_default().as_encoded_bytes();
+    let rest = name.strip_prefix(trace_id.as_bytes());
+    rest.is_some_and(|rest| rest.first() == Some(&b'-'))
 }
 
 /// Adds the traces of a file of table `trace`.
@@ -85,12 +106,13 @@ fn add_traces(
     for row in reader.get_row_iter(None).map_err(&failed)? {
         let row = row.map_err(&failed)?;
         let (mut trace_id, mut format, mut source_hash) = Default::default();
+        let mut bytes = 0;
         for (name, value) in row.get_column_iter() {
-            let Field::Str(text) = value else { continue };
-            match name.as_str() {
-                "trace_id" => trace_id = text.clone(),
-                "export_format" => format = text.clone(),
-                "source_hash" => source_hash = text.clone(),
+            match (name.as_str(), value) {
+                ("trace_id", Field::Str(text)) => trace_id = text.clone(),
+                ("export_format", Field::Str(text)) => format = text.clone(),
+                ("source_hash", Field::Str(text)) => source_hash = text.clone(),
+                ("bytes", Field::Long(count)) => bytes = count.cast_unsigned(),
                 _ => {}
             }
         }
@@ -101,6 +123,7 @@ fn add_traces(
         let existing = Existing {
             format,
             source_hash,
+            bytes,
             partition: partition.clone(),
             is_compacted,
         };
@@ -119,8 +142,12 @@ pub(crate) fn folders(path: &Path) -> Result<Vec<PathBuf>, LakeError> {
 
 /// Returns the Parquet files in a folder, in order; none if there is no such folder.
 pub(crate) fn parquet_files(path: &Path) -> Result<Vec<PathBuf>, LakeError> {
-    let is_parquet = |path: &PathBuf| path.extension().is_some_and(|it| it == "parquet");
-    Ok(entries(path)?.into_iter().filter(is_parquet).collect())
+    let entries = entries(path)?.into_iter();
+    Ok(entries.filter(|path| is_parquet(path)).collect())
+}
+
+fn is_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "parquet")
 }
 
 /// Returns the entries of a folder, in order; none if there is no such folder.

@@ -61,7 +61,7 @@ pub struct ExportOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Exported {
-    /// The id of the trace: its uuid if it has one, or else a hash of its bytes.
+    /// The id of the trace: its uuid if it has one, or else a hash of its beginning.
     pub trace_id: String,
     /// What became of the trace in the lake.
     pub outcome: ExportOutcome,
@@ -83,10 +83,10 @@ pub struct Exported {
 pub enum ExportOutcome {
     /// The trace is new.
     Added,
-    /// The trace was there with other contents, or was exported with other promoted arguments. The new tables have
+    /// A shorter copy of the trace was there, or the trace was exported with other promoted arguments. The new tables have
     /// taken the place of the old ones.
     Replaced,
-    /// The trace was there already.
+    /// The trace was there already, or a longer copy of it was.
     Unchanged,
 }
 
@@ -125,19 +125,22 @@ impl Lake {
             source: name,
             promoted: &options.promoted,
             service: options.service.as_deref(),
-            needs_file: &|table| !self.path.join(table.name()).exists(),
+            needs_file: &|table, trace_id| !existing::has_file_beside(&self.path, table, trace_id),
         };
         let trace = export::export(source, &request, &staging, &self.workers)?;
         let existing = Existing {
             format: export::export_format(&options.promoted),
             source_hash: trace.source_hash,
+            bytes: trace.bytes,
             partition: format!("day={}/service={}", trace.day, trace.service),
             is_compacted: false,
         };
         let known = self.existing.get(&trace.trace_id);
         let outcome = match known {
             None => ExportOutcome::Added,
-            Some(known) if known.has_same_rows(&existing) => ExportOutcome::Unchanged,
+            Some(known) if known.has_same_rows(&existing) || known.has_more_than(&existing) => {
+                ExportOutcome::Unchanged
+            }
             Some(known) if known.is_compacted => {
                 return Err(LakeError::Compacted {
                     trace_id: trace.trace_id,

@@ -72,9 +72,9 @@ pub(crate) struct Request<'r> {
     pub(crate) promoted: &'r Promoted,
     /// Replaces the service's name that is in the trace.
     pub(crate) service: Option<&'r str>,
-    /// Returns true if the lake has no file of a table, so that one is needed even without rows: engines refuse to
-    /// read a table that has no file.
-    pub(crate) needs_file: &'r dyn Fn(Table) -> bool,
+    /// Returns true if the lake has no file of a table but those of the trace with this id, which may be replaced.
+    /// Then one is needed even without rows: engines refuse to read a table that has no file.
+    pub(crate) needs_file: &'r dyn Fn(Table, &str) -> bool,
 }
 
 /// Describes the columns that an export writes; equal for exports that write the same.
@@ -249,7 +249,8 @@ impl Tables<'_> {
         let staging = self.staging;
         let mut tables = Vec::new();
         let mut finish = |table: TableWriter| -> Result<(), LakeError> {
-            let needs_file = (self.request.needs_file)(table.table());
+            let is_empty = table.rows() == 0;
+            let needs_file = is_empty && (self.request.needs_file)(table.table(), &self.trace_id);
             tables.push(table.finish(staging, needs_file)?);
             Ok(())
         };

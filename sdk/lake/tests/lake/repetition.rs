@@ -51,6 +51,11 @@ fn other_promoted_args_replace_the_export() {
     let sizes: Vec<String> = (0..10).map(|size| size.to_string()).collect();
     assert_eq!(select(&slices, &["a_size"]), sizes);
     assert_eq!(rows(folder.path(), "trace").len(), 1);
+    // Engines refuse to read a table that has no file.
+    for table in Table::ALL {
+        let files = files(&folder.path().join(table.name()));
+        assert_eq!(files.len(), 1, "{files:?}");
+    }
 }
 
 #[test]
@@ -72,6 +77,12 @@ fn longer_copy_of_a_trace_replaces_the_shorter() {
     assert_eq!(half.trace_id, whole.trace_id);
     assert_eq!(whole.outcome, ExportOutcome::Replaced);
     assert_eq!(rows(folder.path(), "slice").len(), 20_000);
+    for mut lake in [lake, Lake::open(folder.path()).unwrap()] {
+        let half = &trace[..trace.len() / 2];
+        let half = lake.export(half, "a", &options).unwrap();
+        assert_eq!(half.outcome, ExportOutcome::Unchanged);
+        assert_eq!(rows(folder.path(), "slice").len(), 20_000);
+    }
 }
 
 #[test]
