@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Downloads the packages that the lock files name, and installs the tools of the other scripts:
 # cargo-fuzz, an older compiler, valgrind for its Callgrind, chromium for the page of
-# `tracezero view`, and Perfetto's daemon. All other scripts work offline afterwards.
+# `tracezero view`, Perfetto's daemon, and SQL engines for Python. All other scripts work offline afterwards.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -59,4 +59,20 @@ fi
 if [ ! -x target/perfetto/bin/traced_probes ]; then
     rm -rf target/perfetto
     ci/fetch_perfetto.sh target/perfetto
+fi
+
+# SQL engines, which read the tables that `tracezero export` writes.
+engines=$PWD/target/engines
+if ! cmp --quiet tests/judge/engines/requirements.txt "$engines/requirements.txt"; then
+    if ! python3 -m pip --version >/dev/null 2>&1; then
+        if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+            echo "pip is missing: run 'apt-get install python3-pip'" >&2
+            exit 1
+        fi
+        apt-get update
+        apt-get install --yes --no-install-recommends python3 python3-pip
+    fi
+    rm -rf "$engines"
+    python3 -m pip install --quiet --no-deps --target "$engines" --requirement tests/judge/engines/requirements.txt
+    cp tests/judge/engines/requirements.txt "$engines"
 fi

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every example, and checks that the judge accepts its trace and that its report and the
-# command `tracezero` count the same as the judge. Runs every benchmark once, unmeasured.
+# command `tracezero` count the same as the judge. Exports the traces as tables, and checks that foreign
+# SQL engines read in them what the judge finds in the traces. Runs every benchmark once, unmeasured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,7 +44,7 @@ for schema in connections http index_tree memory render; do
 done
 for trace in "$folder"/*.pftrace; do
     name=$(basename "$trace" .pftrace)
-    options=(--tool "$tool")
+    options=(--tool "$tool" --tables "$folder/$name.json")
     case $name in
         statistics | connections) options+=(--after-loss) ;; # their rings have lapped
         flight-*) options+=(--open-spans) ;;    # they end while spans are open
@@ -55,6 +56,14 @@ for trace in "$folder"/*.pftrace; do
         *) options+=(--report "$folder/$name.out") ;;
     esac
     "$judge" "${extensions[@]}" "${options[@]}" "$trace"
+done
+
+echo "--- lake"
+"$tool" export parquet "$folder"/*.pftrace -o "$folder/lake"
+# The other file of this flight recorder has all of it, so the lake has that one.
+rm "$folder"/flight-slow_request-*.json
+for engine in duckdb datafusion; do
+    PYTHONPATH=target/engines python3 tests/judge/engines/compare.py "$engine" "$folder/lake" "$folder"/*.json
 done
 
 echo "--- benches"

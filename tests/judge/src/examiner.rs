@@ -1,23 +1,26 @@
 //! Reads the packets of a trace in file order and applies the rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use perfetto_protos::clock_snapshot::ClockSnapshot;
 use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::trace_packet::trace_packet::{Data, SequenceFlags};
+use perfetto_protos::track_descriptor::TrackDescriptor;
 use perfetto_protos::track_event::TrackEvent;
 use perfetto_protos::track_event::track_event::{
     Counter_value_field, Name_field, Source_location_field, Type,
 };
 use protobuf::{CodedInputStream, Enum, UnknownValueRef};
 
+use crate::args::arg_rows;
 use crate::clocks::{self, BOOTTIME, GlobalClocks};
 use crate::file::{Unreadable, next_packet};
 use crate::problem::Place;
 use crate::schema::Supplements;
 use crate::sequence::{IncrementalState, Sequence};
 use crate::texts::Texts;
-use crate::tracks::{self, CounterSample, Tracks};
+use crate::tracks::{self, Tracks};
+use crate::verdict::CounterSample;
 use crate::walk::walk;
 use crate::{
     Counts, Custom, Event, EventKind, ExtraSchema, Loss, Options, Problem, Rule, Value, Verdict,
@@ -51,6 +54,17 @@ pub fn counts(trace_bytes: &[u8]) -> Counts {
     let mut examiner = Examiner::new(&extra, Options::default());
     examiner.trace(trace_bytes);
     Counts::of_verdict(&examiner.verdict, trace_bytes)
+}
+
+/// Reads a trace without judging it. Returns its content, and its tracks by uuid.
+pub(crate) fn read(
+    trace_bytes: &[u8],
+    extra: &ExtraSchema,
+) -> (Verdict, HashMap<u64, TrackDescriptor>) {
+    let mut examiner = Examiner::new(extra, Options::default());
+    examiner.trace(trace_bytes);
+    examiner.resolve();
+    (examiner.verdict, examiner.tracks.into_descriptors())
 }
 
 struct Examiner<'a> {
@@ -142,6 +156,7 @@ impl<'a> Examiner<'a> {
                     fields,
                 });
             self.verdict.custom.extend(custom);
+            self.verdict.own.extend(findings.own);
             self.data(place, &packet, &sequence, timestamp_ns);
         }
         sequence.packets += 1;
@@ -385,8 +400,15 @@ impl<'a> Examiner<'a> {
             let text = "more extra counter values than tracks for them";
             self.problems.push(place.object(Rule::Counter, text));
         }
-        for (&track_uuid, _) in extra_counters.iter().zip(&event.extra_counter_values) {
-            self.tracks.sample(CounterSample { place, track_uuid });
+        let values = event.extra_counter_values.iter();
+        let values = values.map(|value| Value::Int(*value));
+        for (&track_uuid, value) in extra_counters.iter().zip(values) {
+            self.verdict.extra_samples.push(CounterSample {
+                place,
+                track_uuid,
+                value,
+                clears: sequence.clears,
+            });
             self.verdict.extra_values += 1;
         }
         let mut categories: Vec<String> = event
@@ -427,7 +449,18 @@ impl<'a> Examiner<'a> {
                 _ => None,
             },
             clears: sequence.clears,
+            arg_rows: arg_rows(event, &texts),
         });
+    }
+
+    fn resolve(&mut self) {
+        let Verdict {
+            events,
+            extra_samples,
+            ..
+        } = &mut self.verdict;
+        self.tracks
+            .resolve(events, extra_samples, &mut self.problems);
     }
 
     fn finish(mut self) -> Result<Verdict, Vec<Problem>> {
@@ -444,8 +477,7 @@ impl<'a> Examiner<'a> {
                 .sequences
                 .iter()
                 .any(|(id, sequence)| *id != SERVICE && sequence.has_losses);
-        self.tracks
-            .resolve(&mut self.verdict.events, &mut self.problems);
+        self.resolve();
         self.verdict.open_spans = tracks::pair_spans(
             &self.verdict.events,
             ignores_lost_begins,

@@ -17,6 +17,7 @@
 //! The judge rejects compressed packets, because it does not look inside them.
 
 mod checked; // runs the SDK's own checker
+mod args; // arguments of events
 mod clocks; // converts timestamps to nanoseconds of the trace clock
 mod counts; // counts of packets and events, from the judge, a report, or a tool
 mod examiner; // applies the rules, packet by packet in file order
@@ -27,6 +28,8 @@ mod schema; // the published schema and a test's own fields
 mod sequence; // the incremental state of a sequence
 mod texts; // resolves interned ids to texts
 mod built_tool; // builds the command `tracezero`
+mod tables; // what the tables of a lake must have
+mod engines; // foreign engines that read tables
 mod tool; // runs the command `tracezero` on a trace
 mod tracks; // spans, counters and descriptors of tracks
 mod value; // values of arguments and of custom messages
@@ -38,9 +41,11 @@ pub use async_spans::{
 };
 pub use built_tool::built_tool;
 pub use counts::{Counts, disagreements};
+pub use engines::Engines;
 pub use examiner::counts;
 pub use problem::{Problem, Rule};
 pub use schema::{ExtraSchema, published, published_later};
+pub use tables::tables;
 pub use tool::Tool;
 pub use value::Value;
 pub use verdict::{Custom, Event, EventKind, Loss, OpenSpan, Verdict};

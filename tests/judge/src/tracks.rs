@@ -5,23 +5,16 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use perfetto_protos::track_descriptor::TrackDescriptor;
 
 use crate::problem::Place;
+use crate::verdict::CounterSample;
 use crate::{Event, EventKind, OpenSpan, Problem, Rule, Value};
 
 /// The number of parents that are followed, in case the parents of a track form a circle.
 const PARENTS_MAX: usize = 64;
 
-/// The tracks that the trace describes, and the extra values of counters.
+/// The tracks that the trace describes.
 #[derive(Debug, Default)]
 pub(crate) struct Tracks {
     descriptors: HashMap<u64, TrackDescriptor>,
-    samples: Vec<CounterSample>,
-}
-
-/// A counter value that was written along with an event of another track.
-#[derive(Debug)]
-pub(crate) struct CounterSample {
-    pub(crate) place: Place,
-    pub(crate) track_uuid: u64,
 }
 
 impl Tracks {
@@ -31,12 +24,18 @@ impl Tracks {
             .insert(descriptor.uuid(), descriptor.clone());
     }
 
-    pub(crate) fn sample(&mut self, sample: CounterSample) {
-        self.samples.push(sample);
+    /// Returns all descriptors, by uuid.
+    pub(crate) fn into_descriptors(self) -> HashMap<u64, TrackDescriptor> {
+        self.descriptors
     }
 
     /// Sets the names of the tracks of `events`, and makes their counter values absolute.
-    pub(crate) fn resolve(&self, events: &mut [Event], problems: &mut Vec<Problem>) {
+    pub(crate) fn resolve(
+        &self,
+        events: &mut [Event],
+        samples: &[CounterSample],
+        problems: &mut Vec<Problem>,
+    ) {
         // The sum so far by sequence, clear and track.
         let mut sums: HashMap<(u32, usize, u64), Value> = HashMap::new();
         for event in events {
@@ -49,7 +48,7 @@ impl Tracks {
                 let text = format!("track {} has no descriptor", event.track_uuid);
                 problems.push(place.object(Rule::TrackDescriptor, text));
             }
-            event.track_name = descriptor.and_then(name);
+            event.track_name = descriptor.and_then(title);
             event.thread_name = self.thread_name(event.track_uuid);
             if event.kind != EventKind::Counter {
                 continue;
@@ -73,7 +72,7 @@ impl Tracks {
                 event.counter = Some(sum);
             }
         }
-        for sample in &self.samples {
+        for sample in samples {
             let descriptor = self.descriptors.get(&sample.track_uuid);
             if descriptor.is_none_or(|descriptor| descriptor.counter.is_none()) {
                 let text = not_a_counter(sample.track_uuid);
@@ -99,7 +98,8 @@ fn not_a_counter(track_uuid: u64) -> String {
     format!("track {track_uuid} is no counter track")
 }
 
-fn name(descriptor: &TrackDescriptor) -> Option<String> {
+/// Returns the name of a track, or else of its thread or process.
+pub(crate) fn title(descriptor: &TrackDescriptor) -> Option<String> {
     let own = if descriptor.has_static_name() {
         descriptor.static_name()
     } else {
@@ -116,7 +116,8 @@ fn name(descriptor: &TrackDescriptor) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn added(sum: &Value, value: &Value) -> Value {
+/// Adds a difference to the value of a counter.
+pub(crate) fn added(sum: &Value, value: &Value) -> Value {
     match (sum, value) {
         (Value::Int(sum), Value::Int(value)) => Value::Int(sum.wrapping_add(*value)),
         (sum, value) => Value::Double(as_double(sum) + as_double(value)),

@@ -9,6 +9,8 @@ use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::trace_stats::TraceStats;
 
 use crate::Value;
+use crate::args::ArgRow;
+use crate::problem::Place;
 
 /// The content of a trace.
 #[derive(Clone, Default)]
@@ -27,6 +29,10 @@ pub struct Verdict {
     pub data_packets: usize,
     /// The custom fields of packets and events, in file order.
     pub custom: Vec<Custom>,
+    /// The SDK's own extensions of packets, in file order.
+    pub(crate) own: Vec<Value>,
+    /// The counter values that were written along with events of other tracks, in file order.
+    pub(crate) extra_samples: Vec<CounterSample>,
     /// The packets that report a loss before them.
     pub losses: Vec<Loss>,
     /// Slices that have a begin and no end.
@@ -97,6 +103,19 @@ pub struct Event {
     pub source_location: Option<SourceLocation>,
     /// The number of clears on its sequence before it. Counters that are written as differences
     /// start anew at each clear.
+    pub(crate) clears: usize,
+    /// Its arguments as the tables of a lake have them.
+    pub(crate) arg_rows: Vec<ArgRow>,
+}
+
+/// A counter value that was written along with an event of another track.
+#[derive(Clone, Debug)]
+pub(crate) struct CounterSample {
+    pub(crate) place: Place,
+    pub(crate) track_uuid: u64,
+    /// An integer or a double. Differences are not added up.
+    pub(crate) value: Value,
+    /// The number of clears on its sequence before it.
     pub(crate) clears: usize,
 }
 

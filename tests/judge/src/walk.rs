@@ -16,6 +16,8 @@ pub(crate) struct Findings {
     pub(crate) references: Vec<Reference>,
     /// Custom fields, with the full name of the message that has them.
     pub(crate) custom: Vec<(String, Value)>,
+    /// The SDK's own extensions of packets.
+    pub(crate) own: Vec<Value>,
 }
 
 /// The use of an interned id.
@@ -133,7 +135,8 @@ impl Walker<'_> {
             self.supplement(&mut unknown, owner, later);
         }
         for own in supplements.own(owner) {
-            self.supplement(&mut unknown, owner, own);
+            let fields = self.supplement(&mut unknown, owner, own);
+            self.findings.own.extend(fields);
         }
         for extra in supplements.extra(owner) {
             if let Some(fields) = self.supplement(&mut unknown, owner, extra) {

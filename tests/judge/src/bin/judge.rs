@@ -1,19 +1,20 @@
 //! Judges trace files:
 //! `judge [--extensions SCHEMA]... [--config NUMBER SCHEMA MESSAGE]... [--open-spans] [--after-loss]
-//! [--tool TRACEZERO] [--report OUTPUT] TRACE...`
+//! [--tool TRACEZERO] [--report OUTPUT] [--tables OUTPUT] TRACE...`
 //!
 //! `--config` gives the message type of a field of data sources' configurations. `--open-spans`
 //! allows spans without an end, which a snapshot has. `--after-loss` allows packets that need lost
 //! definitions, which a ring buffer has. `--tool` is the command `tracezero`, whose counts must
 //! equal the judge's. `--report` is a file with the output of the program that printed its
-//! session's report, whose counts must be equal, too.
+//! session's report, whose counts must be equal, too. `--tables` writes a file with what a lake must
+//! have of the traces, for `engines/compare.py`.
 
 use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use judge::{Counts, ExtraSchema, Options, Tool, disagreements, judge_with};
+use judge::{Counts, ExtraSchema, Options, Tool, disagreements, judge_with, tables};
 
 /// The number of problems that are shown per trace: one mistake often causes thousands.
 const SHOWN_MAX: usize = 20;
@@ -23,6 +24,8 @@ fn main() -> ExitCode {
     let mut options = Options::default();
     let mut others = OtherCounts::default();
     let mut files = Vec::new();
+    let mut tables_output = None;
+    let mut tables_of_traces = serde_json::Map::new();
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -48,6 +51,9 @@ fn main() -> ExitCode {
                 let text = text.unwrap_or_else(|error| panic!("{output}: {error}"));
                 others.printed_report = Some(text);
             }
+            "--tables" => {
+                tables_output = Some(arguments.next().expect("a file after --tables"));
+            }
             _ => files.push(argument),
         }
     }
@@ -55,6 +61,9 @@ fn main() -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for file in files {
         let bytes = fs::read(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        if tables_output.is_some() {
+            tables_of_traces.insert(file.clone(), tables(&bytes, &extra));
+        }
         match judge_with(&bytes, &extra, options) {
             Ok(verdict) => {
                 println!(
@@ -77,6 +86,10 @@ fn main() -> ExitCode {
                 code = ExitCode::FAILURE;
             }
         }
+    }
+    if let Some(output) = tables_output {
+        let text = serde_json::Value::Object(tables_of_traces).to_string();
+        fs::write(&output, text).unwrap_or_else(|error| panic!("{output}: {error}"));
     }
     code
 }

@@ -46,6 +46,7 @@ mod restarts; // daemons and programs that are killed
 mod cuts; // connections that are cut
 mod trust; // daemons of other users
 mod probes; // what traced_probes records
+mod lake; // recordings as tables, read by foreign engines
 mod commands; // ways to use the command
 mod consumer; // sessions of our own consumer, and of the command `tracezero`
 mod bad_configs; // configurations that the daemon refuses
