@@ -66,6 +66,12 @@ for engine in duckdb datafusion; do
     PYTHONPATH=target/engines python3 tests/judge/engines/compare.py "$engine" "$folder/lake" "$folder"/*.json
 done
 
+echo "--- a thousand traces"
+mkdir -p "$folder/page/traces"
+mv "$folder"/*.pftrace "$folder/page/traces"
+PATH=$(dirname "$tool"):$PATH PYTHONPATH=$PWD/target/engines \
+    ci/run_page.sh sdk/lake/src/a_thousand_traces.md "$folder/page" >"$folder/page.out"
+
 echo "--- benches"
 benches=()
 for source in benches/*.rs; do

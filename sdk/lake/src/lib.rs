@@ -3,6 +3,10 @@
 //! A [`Lake`] is a folder of files, by table, day and service. [`Lake::export`] adds the rows of a trace. Memory is
 //! bounded, however long the trace is: rows that must be sorted are sorted on disk. Tables and columns are listed at
 //! [`Table`]. The command `tracezero export parquet` does the same for files.
+//! [A thousand traces](a_thousand_traces) shows how to query them.
+
+#[doc = include_str!("a_thousand_traces.md")]
+pub mod a_thousand_traces {}
 
 mod table; // tables and columns
 mod promoted; // arguments with a column of their own
