@@ -17,6 +17,15 @@ const ENTRIES_PER_BATCH: usize = BATCH as usize * (EVENTS_PER_SPAN + 4 * EVENTS_
 #[derive(Debug)]
 pub struct PerfettoRecorder;
 
+impl PerfettoRecorder {
+    /// Stops recording. Returns the trace of this thread.
+    pub fn into_trace(self) -> Vec<u8> {
+        let mut trace = TraceBuilder::new().expect("a recording");
+        trace.process_thread_data(&ThreadTraceData::take_current_thread());
+        trace.encode_to_vec()
+    }
+}
+
 impl Recording for PerfettoRecorder {
     const SDK: &str = if cfg!(feature = "fastant") {
         "perfetto-recorder, fastant"
@@ -52,8 +61,6 @@ impl Recording for PerfettoRecorder {
     }
 
     fn finish(self) -> Option<u64> {
-        let mut trace = TraceBuilder::new().expect("a recording");
-        trace.process_thread_data(&ThreadTraceData::take_current_thread());
-        Some(trace.encode_to_vec().len() as u64)
+        Some(self.into_trace().len() as u64)
     }
 }

@@ -330,7 +330,8 @@ impl<'a> Examiner<'a> {
             Ok(timestamp_ns) => Some(timestamp_ns),
             Err(text) => {
                 self.problems.push(place.object(Rule::Clock, text));
-                None
+                // Some SDKs write no snapshot of clocks. Times on the trace clock need none.
+                (clock_id == BOOTTIME).then_some(timestamp)
             }
         }
     }
