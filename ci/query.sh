@@ -10,10 +10,10 @@ query=(--locked --manifest-path sdk/query/Cargo.toml --target-dir "$target")
 CARGO_NET_OFFLINE=false cargo fetch --locked --manifest-path sdk/query/Cargo.toml
 
 started=$SECONDS
-cargo build "${query[@]}" --release
+# Builds the program as well. A build without the tests would have other features, and build the engine twice.
+cargo test "${query[@]}" --release --no-run
 program=$target/release/tracezero-query
 echo "tracezero-query: built in $((SECONDS - started)) s, $(stat --format=%s "$program") bytes"
-# The same profile, so that the engine is built once.
 cargo test "${query[@]}" --release
 cargo clippy "${query[@]}" --release --all-targets -- -D warnings
 
