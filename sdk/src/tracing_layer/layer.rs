@@ -193,15 +193,13 @@ impl TracingLayer {
             if !self.name_fields.is_empty() {
                 self.write_name(attributes, scratch);
             }
-            let slot = self.spans.add(id, site);
-            if let Some(slot) = slot {
-                slot.describe(&scratch.args, &scratch.name);
-            }
+            let Some(slot) = self.spans.add(id, site) else {
+                scratch.take_call();
+                return;
+            };
+            slot.describe(&scratch.args, &scratch.name);
             if scratch.has_call() {
-                let call = scratch.take_call();
-                if let Some(slot) = slot {
-                    slot.lock().linked().add_call(call);
-                }
+                add_call(scratch, slot);
             }
         });
     }
@@ -402,6 +400,14 @@ fn begin_poll(
     let slice = call_site.begin_encoded(begun, time, &placement, parts, span.flow);
     linked.forget_causes();
     slice
+}
+
+/// Gives a span what its fields tell about a call between services.
+#[cold]
+#[inline(never)]
+fn add_call(scratch: &mut Scratch, slot: &Slot) {
+    let call = scratch.take_call();
+    slot.lock().linked().add_call(call);
 }
 
 /// Ends the slice of an enter since which values were recorded.
