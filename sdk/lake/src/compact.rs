@@ -24,7 +24,7 @@ use crate::table::{Column, ColumnType, Table};
 /// The size from which a file is left as it is, and up to which files are joined.
 const FILE_MAX_BYTES: u64 = 128 << 20;
 
-/// What [`Lake::compact`](crate::Lake::compact) did.
+/// The result of [`Lake::compact`](crate::Lake::compact).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {

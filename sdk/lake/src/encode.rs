@@ -24,7 +24,7 @@ const ZSTD_LEVEL: i32 = 1;
 /// The number of texts that are passed to the library at once.
 const TEXTS_AT_ONCE: usize = 1024;
 
-/// What the files of a table have in common.
+/// The schema of the files of a table, and how they are written.
 #[derive(Clone, Debug)]
 pub(crate) struct Format {
     pub(crate) columns: Arc<[Column]>,

@@ -4,8 +4,8 @@
 //! by how many percent the first function is slower after, and a seed.
 //!
 //! ```sh
-//! cargo run --release --package tracezero-cli --example noisy_traces -- /tmp/noisy 2
-//! tracezero diff /tmp/noisy/before*.pftrace --with /tmp/noisy/after*.pftrace
+//! cargo run --release --package tracezero-cli --example noisy_traces -- noisy 2
+//! tracezero diff noisy/before*.pftrace --with noisy/after*.pftrace
 //! ```
 
 use std::error::Error;

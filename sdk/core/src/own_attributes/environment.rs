@@ -17,7 +17,7 @@ const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 pub struct RefusedVariable {
     /// The name of the variable.
     pub name: &'static str,
-    /// What is wrong with it, and what to write instead.
+    /// The fault of the value, and the remedy.
     pub reason: String,
 }
 

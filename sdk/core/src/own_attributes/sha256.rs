@@ -1,6 +1,6 @@
 //! SHA-256 (FIPS 180-4), and the keyed hash that is made of it (HMAC, RFC 2104).
 //!
-//! It makes one id when a process first records. So it is simple instead of fast.
+//! A process computes one id, when it first records: the code is simple rather than fast.
 
 const BLOCK_BYTES: usize = 64;
 

@@ -1,4 +1,4 @@
-//! What a trace says of itself as a whole: its id, where it comes from, and when it was recorded.
+//! The description of a trace as a whole: its id, where it comes from, and when it was recorded.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::table_writer::TableWriter;
 /// Clocks, by their ids in `ClockSnapshot`.
 const REALTIME: u32 = 1;
 
-/// What a trace says of itself.
+/// The id of a trace, and its times of the wall clock.
 #[derive(Debug, Default)]
 pub(super) struct Description {
     /// As 32 hexadecimal digits.

@@ -1,4 +1,4 @@
-//! What events have besides name, time and track, kept until it is known to which slice they belong.
+//! Arguments, flows and outcomes of events, kept until it is known to which slice they belong.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use tracezero_reader::Event;
 use super::slice_row::Outcome;
 use crate::promoted::PromotedValue;
 
-/// What an event, or a slice that has not ended, has besides name, time and track.
+/// The arguments, flows and outcome of an event, or of a slice that has not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Details {
     pub(super) has_args: bool,
