@@ -60,8 +60,6 @@ done
 
 echo "--- lake"
 "$tool" export parquet "$folder"/*.pftrace -o "$folder/lake"
-# The other file of this flight recorder has all of it, so the lake has that one.
-rm "$folder"/flight-slow_request-*.json
 for engine in duckdb datafusion; do
     PYTHONPATH=target/engines python3 tests/judge/engines/compare.py "$engine" "$folder/lake" "$folder"/*.json
 done

@@ -56,6 +56,13 @@ pub trait Environment: Send + Sync {
         false
     }
 
+    /// Returns a random UUID, version 4, as its two halves.
+    fn random_uuid(&self) -> (i64, i64) {
+        let msb = self.random_bits() & !0xf000 | 0x4000;
+        let lsb = self.random_bits() & !(0xc << 60) | 0x8 << 60;
+        (msb as i64, lsb as i64)
+    }
+
     /// Returns a number from 0 up to but excluding 1.
     fn random_fraction(&self) -> f64 {
         (self.random_bits() >> 11) as f64 / (1_u64 << 53) as f64
@@ -86,5 +93,18 @@ impl Environment for Machine {
     fn random_bits(&self) -> u64 {
         // Each hasher of a hash map gets different random keys.
         RandomState::new().hash_one(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_are_of_version_4_and_differ() {
+        let (msb, lsb) = Machine.random_uuid();
+        assert_eq!(msb as u64 >> 12 & 0xf, 4);
+        assert_eq!(lsb as u64 >> 62, 0b10);
+        assert_ne!((msb, lsb), Machine.random_uuid());
     }
 }

@@ -64,7 +64,7 @@ impl Control {
         let id = self.last_session;
         self.note_name(&recording);
         let uuid = match config.trace_uuid {
-            (0, 0) => random_uuid(|| self.environment.random_bits()),
+            (0, 0) => self.environment.random_uuid(),
             given => given,
         };
         let mut reader = TraceReader::new(buffers, config);
@@ -483,26 +483,4 @@ fn trace_attributes(environment: &dyn Environment, config: &SessionConfig) -> Ve
         attributes.put_message_over(&config.trace_attributes);
     }
     attributes.encode()
-}
-
-/// Returns a random UUID, version 4, as its two halves.
-pub(super) fn random_uuid(random_bits: impl Fn() -> u64) -> (i64, i64) {
-    let msb = random_bits() & !0xf000 | 0x4000;
-    let lsb = random_bits() & !(0xc << 60) | 0x8 << 60;
-    (msb as i64, lsb as i64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::environment::{Environment, Machine};
-    use super::*;
-
-    #[test]
-    fn uuids_are_of_version_4_and_differ() {
-        let uuid = || random_uuid(|| Machine.random_bits());
-        let (msb, lsb) = uuid();
-        assert_eq!(msb as u64 >> 12 & 0xf, 4);
-        assert_eq!(lsb as u64 >> 62, 0b10);
-        assert_ne!((msb, lsb), uuid());
-    }
 }

@@ -29,7 +29,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::lifecycle::random_uuid;
 use super::packet_framer::ReadCounts;
 use super::segment_store::EndedSegment;
 use super::sequence_account::SequenceAccount;
@@ -80,10 +79,7 @@ impl Service {
             reader.buffers().to_vec()
         };
         self.with_session(session, |session, context| {
-            let (msb, _) = random_uuid(|| context.environment.random_bits());
-            // All segments of a session share the lower half of its UUID, like its clones.
-            session.uuid.0 = msb;
-            session.begin_trace_anew();
+            session.begin_trace_anew(context.environment);
             session.renew_clock_snapshot(context.environment);
             session.due.sync_marker = true;
             session.scrape_before_next_write();

@@ -319,8 +319,8 @@ impl Service {
             return;
         };
         let mut reader = reader.lock();
-        let has_crash_files = self.look_at(session, |session, _| {
-            session.begin_trace_anew();
+        let has_crash_files = self.look_at(session, |session, context| {
+            session.begin_trace_anew(context.environment);
             session.crash_files.is_some()
         });
         if has_crash_files == Some(true) {

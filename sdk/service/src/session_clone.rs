@@ -15,7 +15,6 @@ use super::buffer_counts::AlreadyRead;
 use super::central_buffer::{CentralBuffer, TakenBuffer};
 use super::control::Control;
 use super::error::{Refusal, SessionError};
-use super::lifecycle::random_uuid;
 use super::lifecycle_events::{Event, LifecycleEvents};
 use super::packet_framer::PacketFramer;
 use super::pending_clone::{CloneRequest, CloneSource, PendingClone};
@@ -246,7 +245,7 @@ impl Control {
             buffers.push(Arc::new(CentralBuffer::of_snapshot(id, taken, writers)));
         }
         let now_ns = self.environment.now_ns();
-        let (new_msb, _) = random_uuid(|| self.environment.random_bits());
+        let (new_msb, _) = self.environment.random_uuid();
         self.last_session = SessionId::new(self.last_session.value() + 1);
         let clone_id = self.last_session;
         let Some(source) = self.sessions.get_mut(&pending.source) else {

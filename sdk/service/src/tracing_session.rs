@@ -286,7 +286,9 @@ impl TracingSession {
 
     /// Makes the next read a complete trace of its own, with all packets that the service writes
     /// once per trace.
-    pub(super) fn begin_trace_anew(&mut self) {
+    pub(super) fn begin_trace_anew(&mut self, environment: &dyn Environment) {
+        // All traces of a session share the lower half of the UUID, as its clones do: it tells the recording.
+        self.uuid.0 = environment.random_uuid().0;
         if self.first_clock_snapshot.is_none() {
             self.first_clock_snapshot
                 .clone_from(&self.last_clock_snapshot);

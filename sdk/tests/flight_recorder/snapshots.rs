@@ -44,6 +44,24 @@ fn next_snapshot_repeats_events_of_the_last_one() {
 }
 
 #[test]
+fn each_snapshot_is_a_trace_of_its_own() {
+    let folder = Folder::alone();
+    let recorder = folder.recorder().start().unwrap();
+    let mut uuids = BTreeSet::new();
+    for number in 0..3 {
+        record(number);
+        let trace = Trace::of(&recorder.snapshot("again").save().unwrap());
+        let [uuid] = trace.uuids[..] else {
+            panic!("one UUID per file: {:?}", trace.uuids);
+        };
+        assert!(uuids.insert(uuid), "a UUID came twice: {uuid:?}");
+    }
+    // The second half tells the recording.
+    let recordings: BTreeSet<_> = uuids.iter().map(|(_, lsb)| lsb).collect();
+    assert_eq!(recordings.len(), 1);
+}
+
+#[test]
 fn recorder_goes_on_after_destructive_snapshot_of_session() {
     let folder = Folder::alone();
     let ring = BufferConfig::ring(256).transfer_on_clone();

@@ -84,6 +84,8 @@ pub struct Trace {
     pub losses: usize,
     pub configs: usize,
     pub stats: usize,
+    /// The two halves of each UUID.
+    pub uuids: Vec<(Option<i64>, Option<i64>)>,
     /// The texts of arguments.
     pub texts: Vec<String>,
 }
@@ -106,6 +108,7 @@ impl Trace {
             losses: 0,
             configs: 0,
             stats: 0,
+            uuids: Vec::new(),
             texts: Vec::new(),
         };
         let mut started = HashSet::new();
@@ -134,6 +137,9 @@ impl Trace {
             match packet.data().unwrap() {
                 Some(Data::TraceConfig(_)) => trace.configs += 1,
                 Some(Data::TraceStats(_)) => trace.stats += 1,
+                Some(Data::TraceUuid(uuid)) => {
+                    trace.uuids.push((uuid.msb().unwrap(), uuid.lsb().unwrap()));
+                }
                 Some(Data::TrackEvent(event)) => {
                     let name = event.name().unwrap().map(str::to_owned);
                     trace.names.extend(name);
