@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use chrono::DateTime;
 use protozero::{DecodeError, Decoder, Value};
 use tracezero_core::protos::{ClockSnapshotDecoder, TracePacket, TraceUuidDecoder};
 use tracezero_reader::{TraceAttributeValue, TraceIdentity};
@@ -102,23 +103,13 @@ pub(super) fn write_attributes(
     Ok(())
 }
 
-/// Returns the day of a time in UTC, such as `2026-11-21`, and `unknown` if there is no time.
+/// Returns the day of a time in UTC, such as `2026-11-21`, and `unknown` if there is no time, or one that has no date.
 pub(super) fn day(wall_time_us: Option<i64>) -> String {
-    const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
-    let Some(time_us) = wall_time_us else {
-        return "unknown".to_owned();
-    };
-    // Days since 1970-01-01, counted from 0000-03-01 on: then leap days are the last days of years.
-    let days = time_us.div_euclid(DAY_US) + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
+    let time = wall_time_us.and_then(DateTime::from_timestamp_micros);
+    time.map_or_else(
+        || "unknown".to_owned(),
+        |time| time.date_naive().to_string(),
+    )
 }
 
 /// Returns a name as a part of a path, as Hive writes it: special characters are percent-encoded.
@@ -142,14 +133,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_those_of_the_calendar() {
-        let of = |seconds: i64| day(Some(seconds * 1_000_000));
-        assert_eq!(of(0), "1970-01-01");
-        assert_eq!(of(-1), "1969-12-31");
-        assert_eq!(of(951_782_400), "2000-02-29");
-        assert_eq!(of(951_868_800), "2000-03-01");
-        assert_eq!(of(1_795_651_199), "2026-11-25");
-        assert_eq!(of(4_107_542_400), "2100-03-01");
+    fn days_begin_at_midnight_in_utc() {
+        assert_eq!(day(Some(1_795_651_199_999_999)), "2026-11-25");
+        assert_eq!(day(Some(1_795_651_200_000_000)), "2026-11-26");
+        assert_eq!(day(Some(-1)), "1969-12-31");
+        assert_eq!(day(Some(i64::MAX)), "unknown");
         assert_eq!(day(None), "unknown");
     }
 
