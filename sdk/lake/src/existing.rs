@@ -14,7 +14,7 @@ use crate::table::Table;
 /// How a trace was exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Existing {
-    /// Describes the columns.
+    /// Describes the export.
     pub(crate) format: String,
     /// Tells the contents of the trace.
     pub(crate) source_hash: String,
@@ -29,8 +29,7 @@ pub(crate) struct Existing {
 impl Existing {
     /// Returns true if an export like `other` would write the same rows.
     pub(crate) fn has_same_rows(&self, other: &Self) -> bool {
-        let is_at_home = self.partition == other.partition;
-        self.format == other.format && self.source_hash == other.source_hash && is_at_home
+        self.format == other.format && self.source_hash == other.source_hash
     }
 
     /// Returns true if `other` is a copy that has less of the trace, such as an earlier file of a flight recorder.

@@ -70,7 +70,8 @@ fn export_parquet(args: &ParquetArgs) -> Result<Outcome, ToolError> {
     let start = Instant::now();
     for path in &args.traces {
         match export_trace(path, &mut lake, &options) {
-            Ok(exported) => total.add(&exported),
+            Ok(Some(exported)) => total.add(&exported),
+            Ok(None) => total.unchanged += 1,
             // The other traces are exported all the same. The caller prints the last error.
             Err(error @ (ToolError::Open { .. } | ToolError::Read { .. })) => {
                 if let Some(earlier) = unreadable.replace(error) {
@@ -88,20 +89,25 @@ fn export_parquet(args: &ParquetArgs) -> Result<Outcome, ToolError> {
     }
 }
 
+/// Exports a trace. Returns `None` if the lake has it already.
 fn export_trace(
     path: &Path,
     lake: &mut Lake,
     options: &ExportOptions,
-) -> Result<Exported, ToolError> {
-    let input = Input::open(path)?;
-    let exported = lake.export(input, &path.to_string_lossy(), options);
-    exported.map_err(|error| match error {
+) -> Result<Option<Exported>, ToolError> {
+    let failed = |error| match error {
         LakeError::Read(error) => ToolError::Read {
             path: path.to_owned(),
             message: error.to_string(),
         },
         error => lake_error(path, error),
-    })
+    };
+    // Pipes and the standard input can be read only once.
+    if path.is_file() && lake.has(Input::open(path)?, options).map_err(failed)? {
+        return Ok(None);
+    }
+    let exported = lake.export(Input::open(path)?, &path.to_string_lossy(), options);
+    exported.map(Some).map_err(failed)
 }
 
 /// Converts an error about a lake, or about the trace at `path`.

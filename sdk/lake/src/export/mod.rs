@@ -1,12 +1,12 @@
 //! Reads a trace, and writes its tables.
 //!
 //! The rows of most tables are known only when the trace was read: a slice has its duration at its end, and a
-//! thread may get its name late. So slices, counters, arguments and flows are collected in sorters, and written
-//! at the end.
+//! thread may get its name late. So slices, counters and flows are collected in sorters, and written at the end.
+//! Arguments are written while the trace is read, so that both cores have work.
 
 mod args; // arguments of slices
 mod counters; // values of counters
-mod description; // what a trace says of itself
+mod description; // id, origin and wall time of the trace
 mod details; // arguments and flows of slices that have not ended
 mod findings; // faults of the trace
 mod flows; // arrows between slices
@@ -31,7 +31,6 @@ use twox_hash::XxHash3_128;
 
 use self::counters::CounterRows;
 use self::description::{Description, day, path_part, write_attributes};
-
 use self::findings::FindingRows;
 use self::losses::LossRows;
 use self::slices::{CollectedSlices, SliceRows};
@@ -72,14 +71,41 @@ pub(crate) struct Request<'r> {
     pub(crate) promoted: &'r Promoted,
     /// Replaces the service's name that is in the trace.
     pub(crate) service: Option<&'r str>,
+    /// Describes the export.
+    pub(crate) format: &'r str,
     /// Returns true if the lake has no file of a table but those of the trace with this id, which may be replaced.
     /// Then one is needed even without rows: engines refuse to read a table that has no file.
     pub(crate) needs_file: &'r dyn Fn(Table, &str) -> bool,
 }
 
-/// Describes the columns that an export writes; equal for exports that write the same.
-pub(crate) fn export_format(promoted: &Promoted) -> String {
-    format!("{VERSION}:{}", promoted.fingerprint())
+/// Describes an export; equal for exports of a trace that write the same.
+pub(crate) fn export_format(promoted: &Promoted, service: Option<&str>) -> String {
+    let columns = promoted.fingerprint();
+    match service {
+        None => format!("{VERSION}:{columns}"),
+        Some(service) => format!("{VERSION}:{columns}:{service}"),
+    }
+}
+
+/// Returns the id of a trace, and a function that reads the rest of the trace and returns the hash of its bytes.
+pub(crate) fn identify<R: Read>(
+    mut source: R,
+) -> Result<(String, impl FnOnce() -> Result<String, LakeError>), LakeError> {
+    let hash = RefCell::new(XxHash3_128::new());
+    let head = read_head(&mut Hashed {
+        source: &mut source,
+        hash: &hash,
+    })?;
+    let read_rest = move || {
+        let mut rest = Hashed {
+            source,
+            hash: &hash,
+        };
+        let read = io::copy(&mut rest, &mut io::sink());
+        read.map_err(|source| ReadError::Io { offset: 0, source })?;
+        Ok(hash_text(&hash))
+    };
+    Ok((trace_id(&head), read_rest))
 }
 
 /// Reads a trace to its end, and writes its tables into files of `staging`.
@@ -103,8 +129,11 @@ pub(crate) fn export<R: Read>(
     };
     let mut reader = TraceReader::new(head.chain(source));
     let read = ReadTrace::read(&mut reader, &tables)?;
-    let source_hash = format!("{:032x}", hash.borrow().finish_128());
-    tables.write(read, &reader, source_hash)
+    tables.write(read, &reader, hash_text(&hash))
+}
+
+fn hash_text(hash: &RefCell<XxHash3_128>) -> String {
+    format!("{:032x}", hash.borrow().finish_128())
 }
 
 /// Reads the beginning of a trace.
@@ -337,7 +366,7 @@ impl Tables<'_> {
             .uint(read.check.errors)
             .text(self.request.source)
             .text(&source_hash)
-            .text(&export_format(self.request.promoted));
+            .text(self.request.format);
         finish(table)?;
 
         Ok(ExportedTrace {
@@ -357,7 +386,7 @@ impl Tables<'_> {
         if table == Table::Slice {
             columns.extend(self.request.promoted.columns().cloned());
         }
-        let export_format = export_format(self.request.promoted);
+        let export_format = self.request.format.to_owned();
         let metadata = vec![KeyValue::new(FORMAT_KEY.to_owned(), export_format)];
         let format = Format::new(table, columns, metadata);
         let path = self.staging.path(table.name());

@@ -29,6 +29,11 @@ fn trace_is_exported_once() {
     let mut lake = Lake::open(folder.path()).unwrap();
     let again = lake.export(&trace[..], "c", &options).unwrap();
     assert_eq!(again.outcome, ExportOutcome::Unchanged);
+    assert!(lake.has(&trace[..], &options).unwrap());
+    assert!(!lake.has(&trace[..trace.len() - 1], &options).unwrap());
+    let mut other = options.clone();
+    other.service = Some("other".to_owned());
+    assert!(!lake.has(&trace[..], &other).unwrap());
     assert_eq!(files(folder.path()), before);
     assert_eq!(rows(folder.path(), "slice").len(), 10);
 }
