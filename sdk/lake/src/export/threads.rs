@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tracezero_reader::kernel::{KernelTimelines, ThreadId};
+use tracezero_reader::kernel::{KernelTimelines, Listed, ThreadId};
 use tracezero_reader::{Counter, NameId, NameTable, TrackId, TrackKind, TrackTable};
 
 use crate::error::LakeError;
@@ -95,6 +95,9 @@ impl Threads {
             let utid = threads.add_thread(KERNELS_MACHINE, thread.pid, thread.tid, name);
             threads.by_kernel_id.insert(thread.id, utid);
         }
+        for listed in kernel.listed() {
+            threads.add_listed(&listed, kernel.names());
+        }
         let owners = tracks
             .iter()
             .map(|(id, _)| threads.owner(id, tracks, names));
@@ -108,6 +111,24 @@ impl Threads {
             })
             .collect();
         threads
+    }
+
+    /// Adds a process or thread that the trace lists.
+    fn add_listed(&mut self, listed: &Listed, names: &NameTable) {
+        // Tracks of a process in a namespace of its own may have its ids there.
+        let own_pid = listed.own_pid.unwrap_or(listed.pid);
+        let is_known = self.by_pid.contains_key(&(KERNELS_MACHINE, own_pid));
+        let pid = if is_known { own_pid } else { listed.pid };
+        let name = names.text(listed.name);
+        match listed.tid {
+            None => {
+                self.add_process(KERNELS_MACHINE, pid, name);
+            }
+            Some((tid, own_tid)) => {
+                let tid = own_tid.filter(|_| is_known).unwrap_or(tid);
+                self.add_thread(KERNELS_MACHINE, Some(pid), tid, name);
+            }
+        }
     }
 
     fn add_process(&mut self, machine_id: u32, pid: i32, name: &str) -> i64 {

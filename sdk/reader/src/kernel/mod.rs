@@ -25,6 +25,7 @@ mod tests;
 pub use activity::{Activity, ActivityTimes};
 pub use collect::{KernelCounts, KernelEvents};
 pub use gaps::{CpuLoss, Gap};
+pub use process_tree::Listed;
 pub use syscall::{FutexWait, Syscall};
 pub use timelines::{
     CpuActivity, CpuInterval, KernelTimelines, Thread, ThreadId, ThreadInterval, ThreadState, Wake,

@@ -20,6 +20,19 @@ pub(super) struct ProcessTree {
     threads: HashMap<i32, Thread>,
 }
 
+/// A process or thread that the trace lists, whether or not it did anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The id of the process, in the initial namespace.
+    pub pid: i32,
+    /// The id of the process in its own namespace, if that is not the initial one.
+    pub own_pid: Option<i32>,
+    /// For a thread, its id in the initial namespace, and in its own if that is another one.
+    pub tid: Option<(i32, Option<i32>)>,
+    /// The name of the process, or of the thread.
+    pub name: NameId,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     name: NameId,
@@ -96,6 +109,25 @@ impl ProcessTree {
 
     pub(super) fn process_name(&self, pid: i32) -> NameId {
         self.processes.get(&pid).map_or(NameId::NONE, |it| it.name)
+    }
+
+    /// Returns the processes and threads, in the order of their ids: processes first, and then threads.
+    pub(super) fn listed(&self) -> Vec<Listed> {
+        let processes = self.processes.iter().map(|(pid, process)| Listed {
+            pid: *pid,
+            own_pid: process.own_pid,
+            tid: None,
+            name: process.name,
+        });
+        let threads = self.threads.iter().map(|(tid, thread)| Listed {
+            pid: thread.pid,
+            own_pid: self.processes.get(&thread.pid).and_then(|it| it.own_pid),
+            tid: Some((*tid, thread.own_tid)),
+            name: thread.name,
+        });
+        let mut listed: Vec<_> = processes.chain(threads).collect();
+        listed.sort_by_key(|entry| (entry.tid, entry.pid));
+        listed
     }
 
     /// Returns the ids of threads in the innermost namespaces of their processes, as pairs of process

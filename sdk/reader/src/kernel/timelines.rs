@@ -11,7 +11,7 @@ use super::builder::{
 use super::collect::KernelCounts;
 use super::event::{Call, NO_CPU};
 use super::gaps::{CpuLoss, Gap};
-use super::process_tree::ProcessTree;
+use super::process_tree::{Listed, ProcessTree};
 use super::syscall::Syscall;
 use super::task_state::OffCore;
 use crate::names::{NameId, NameTable};
@@ -251,6 +251,12 @@ impl KernelTimelines {
     /// Returns all threads.
     pub fn threads(&self) -> impl Iterator<Item = Thread> {
         (0..self.built.threads.len() as u32).map(|index| self.describe(ThreadId(index)))
+    }
+
+    /// Returns the processes that the trace lists, and then the threads, whether or not they have events.
+    #[must_use]
+    pub fn listed(&self) -> Vec<Listed> {
+        self.tree.listed()
     }
 
     /// Returns a thread.
