@@ -22,7 +22,7 @@ use crate::{Counts, ExtraSchema, examiner};
 pub fn tables(trace_bytes: &[u8], extra: &ExtraSchema) -> Json {
     let (verdict, descriptors) = examiner::read(trace_bytes, extra);
     let counts = Counts::of_verdict(&verdict, trace_bytes);
-    let tracks = TrackRows::new(&descriptors);
+    let tracks = TrackRows::new(&descriptors, &verdict.packets);
     let slices = Slices::of(&verdict);
     let accounts = losses::accounts(&verdict);
     let lost: u64 = accounts.values().sum();

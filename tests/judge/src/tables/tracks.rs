@@ -3,16 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use perfetto_protos::process_descriptor::ProcessDescriptor;
+use perfetto_protos::process_tree::ProcessTree;
+use perfetto_protos::process_tree::process_tree::{Process, Thread};
 use perfetto_protos::thread_descriptor::ThreadDescriptor;
+use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::track_descriptor::TrackDescriptor;
 use serde_json::{Value as Json, json};
 
 use crate::tracks::{added, title};
 use crate::{EventKind, Value, Verdict};
 
-/// The tracks of a trace.
+/// The tracks of a trace, and the processes that it lists besides.
 pub(super) struct TrackRows<'a> {
     descriptors: &'a HashMap<u64, TrackDescriptor>,
+    packets: &'a [TracePacket],
 }
 
 /// The values of counters, by the names of their tracks.
@@ -21,8 +25,22 @@ pub(super) struct Counters {
 }
 
 impl<'a> TrackRows<'a> {
-    pub(super) const fn new(descriptors: &'a HashMap<u64, TrackDescriptor>) -> Self {
-        Self { descriptors }
+    pub(super) const fn new(
+        descriptors: &'a HashMap<u64, TrackDescriptor>,
+        packets: &'a [TracePacket],
+    ) -> Self {
+        Self {
+            descriptors,
+            packets,
+        }
+    }
+
+    /// Returns what data source `linux.process_stats` has listed.
+    fn trees(&self) -> impl Iterator<Item = &'a ProcessTree> {
+        let packets = self.packets.iter();
+        packets
+            .filter(|packet| packet.has_process_tree())
+            .map(TracePacket::process_tree)
     }
 
     /// Returns the ids of processes.
@@ -31,6 +49,10 @@ impl<'a> TrackRows<'a> {
         for track in self.descriptors.values() {
             pids.extend(track.process.as_ref().map(ProcessDescriptor::pid));
             pids.extend(track.thread.as_ref().map(ThreadDescriptor::pid));
+        }
+        for tree in self.trees() {
+            pids.extend(tree.processes.iter().map(Process::pid));
+            pids.extend(tree.threads.iter().map(Thread::tgid));
         }
         pids.into_iter().map(|pid| json!([pid])).collect()
     }
@@ -41,7 +63,9 @@ impl<'a> TrackRows<'a> {
             let thread = track.thread.as_ref()?;
             Some((thread.pid(), thread.tid()))
         });
-        let threads: BTreeSet<_> = threads.collect();
+        let listed = self.trees().flat_map(|tree| &tree.threads);
+        let listed = listed.map(|thread| (thread.tgid(), thread.tid()));
+        let threads: BTreeSet<_> = threads.chain(listed).collect();
         let rows = threads.into_iter();
         rows.map(|(pid, tid)| json!([pid, tid])).collect()
     }
