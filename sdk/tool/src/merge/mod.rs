@@ -55,9 +55,9 @@ use crate::units::plural;
 /// Packets that several files have, such as two snapshots of one flight recorder, are written once.
 ///
 /// Packets are taken from the files in turns, by the times of their clock snapshots. Packets that
-/// describe a recording as a whole are taken from the first file: its configuration, uuid, system,
-/// attributes and buffer statistics. Losses are marked on the sequences of all files. The service's events
-/// about flushing and reading buffers are left out, because they are true of one file only.
+/// describe a recording as a whole are taken from the first file: its configuration, uuid, system
+/// and buffer statistics; the attributes of all files are kept. Losses are marked on the sequences of all files. The
+/// service's events about flushing and reading buffers are left out, because they are true of one file only.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: tracezero merge client.pftrace server.pftrace -o both.pftrace

@@ -7,6 +7,7 @@ use tracezero_core::protos::TracingServiceEventDecoder;
 use tracezero_reader::Packet;
 
 use super::fields::{append_mapped, append_message, append_varint_field, copy_fields};
+use super::host::TRACE_ATTRIBUTES;
 use super::overlaps::{FileOverlap, Overlaps};
 
 /// Fields of a `TracePacket`.
@@ -26,17 +27,16 @@ pub(super) mod packet {
     pub(in super::super) const MACHINE_ID: u32 = 98;
     pub(in super::super) const REMOTE_CLOCK_SYNC: u32 = 107;
     pub(super) const TRACE_PROVENANCE: u32 = 124;
-    pub(super) use super::super::host::TRACE_ATTRIBUTES;
     pub(super) const SEQUENCE_ACCOUNTS: u32 = tracezero_reader::Losses::ACCOUNTS_FIELD_NUMBER;
 
-    /// The fields of packets that describe a recording as a whole.
-    pub(super) const OF_RECORDING: [u32; 6] = [
+    /// The fields of packets that describe a recording as a whole. Attributes are not among them: each
+    /// file tells which service it comes from.
+    pub(super) const OF_RECORDING: [u32; 5] = [
         TRACE_CONFIG,
         TRACE_STATS,
         SYSTEM_INFO,
         TRACE_UUID,
         TRACE_PROVENANCE,
-        TRACE_ATTRIBUTES,
     ];
 }
 
@@ -207,6 +207,11 @@ impl Rewriter {
                     })?;
                 }
                 (packet::SYSTEM_INFO, _) if renumbering.describes_machine => return Ok(false),
+                (TRACE_ATTRIBUTES, _) => {
+                    // The introduction of another machine has those of its first file.
+                    is_kept &= renumbering.is_first || !renumbering.describes_machine;
+                    return Ok(false);
+                }
                 (number, _) => {
                     is_kept &= renumbering.is_first || !packet::OF_RECORDING.contains(&number);
                     return Ok(false);

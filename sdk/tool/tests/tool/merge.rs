@@ -4,7 +4,7 @@ use serde_json::Value;
 use support::Folder;
 
 use crate::process::{Run, run, run_with_input};
-use crate::traces::{Maker, SHOP, recorded};
+use crate::traces::{Maker, SHOP, attributes, recorded};
 
 fn merge(files: &Folder, traces: &[&[u8]]) -> (Run, Vec<u8>) {
     let mut args = vec!["merge".to_owned()];
@@ -22,6 +22,26 @@ fn merge(files: &Folder, traces: &[&[u8]]) -> (Run, Vec<u8>) {
 fn summary(trace: &[u8]) -> Value {
     let run = run_with_input(&["summary", "--json", "-"], trace).fine();
     serde_json::from_slice(&run.stdout).unwrap()
+}
+
+#[test]
+fn services_of_all_files_are_told() {
+    let files = Folder::empty();
+    let of = |service| {
+        let mut trace = SHOP.trace();
+        trace.extend(attributes(
+            None,
+            &[("service.name", service), ("host.id", "17")],
+        ));
+        trace
+    };
+    let (_, merged) = merge(&files, &[&of("front"), &of("stock")]);
+    let merged = summary(&merged);
+    let identities = merged["identities"].as_array().unwrap().iter();
+    let services: Vec<_> = identities
+        .map(|it| &it["attributes"]["service.name"])
+        .collect();
+    assert_eq!(services, ["front", "stock"], "{merged}");
 }
 
 #[test]

@@ -377,7 +377,7 @@ fn files_of_one_machine_share_its_clock_and_tracks() {
     assert_eq!(
         run.stderr,
         "note: 1.pftrace and 2 more of its machine: clock moved by -5 s, by the times of day, and as \
-         exact as these are; no flow joins the machines\n59 packets of 4 files\n"
+         exact as these are; no flow joins the machines\n61 packets of 4 files\n"
     );
     let spans = times(&merged);
     assert_eq!(
