@@ -156,14 +156,17 @@ impl Total {
     }
 
     fn print(&self, lake: &Path, start: Instant) {
-        let exported = plural(self.added + self.replaced, "trace");
-        let (lake, seconds) = (lake.display(), start.elapsed().as_secs_f64());
-        eprintln!(
-            "{exported} exported to {lake} in {seconds:.1} s: {} of traces, {}, {} of tables",
-            bytes(self.trace_bytes),
-            plural(self.slices, "slice"),
-            bytes(self.lake_bytes),
-        );
+        let exported = self.added + self.replaced;
+        if exported > 0 {
+            let exported = plural(exported, "trace");
+            let (lake, seconds) = (lake.display(), start.elapsed().as_secs_f64());
+            eprintln!(
+                "{exported} exported to {lake} in {seconds:.1} s: {} of traces, {}, {} of tables",
+                bytes(self.trace_bytes),
+                plural(self.slices, "slice"),
+                bytes(self.lake_bytes),
+            );
+        }
         if self.replaced > 0 {
             let replaced = plural(self.replaced, "trace");
             eprintln!("{replaced} had another export in the lake, which was replaced");
