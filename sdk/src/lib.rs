@@ -69,23 +69,23 @@ pub mod android {
 // Modules that users call.
 pub mod crash; // what a killed process leaves behind
 mod trace_attributes; // which service and version traces come from
-mod consumer; // handles to sessions
+mod consumer; // handles to sessions, and the threads that write their files
 mod data_source_macros; // `data_source!` and `data_source_state!`
 mod report; // what was recorded, and what was lost
 mod error; // errors of starting and ending sessions
-mod flight_recorder; // records always, writes a file when something goes wrong
+mod flight_recorder; // always records: one thread takes snapshots, another writes them into files
 mod capture_handle; // lets libraries attach their threads to a test's capture
 #[cfg(feature = "system")]
-mod system; // connects to the machine's tracing daemon
+mod system; // connects the process to a daemon
 #[cfg(feature = "tracing")]
 mod tracing_layer; // spans and events of the `tracing` crate
 // Modules between a trace point and a trace; see "A byte's journey" in ARCHITECTURE.md.
 mod triggers; // triggers that the application activates
-mod runtime; // the producer and the service of this process
+mod runtime; // makes one producer and one service for the process
 #[cfg(feature = "testing")]
-pub mod testing; // tests on what code records
-mod process_end; // finishes files when the process exits or gets a signal
-mod trace_folder; // folders of trace files under a budget
+pub mod testing; // what tests record: captures, each with a service of its own
+mod process_end; // finishes files and flight recorders when the process ends
+mod trace_folder; // folders of trace files under a budget, for segments and snapshots
 // Modules that all of the above use.
 pub(crate) mod config; // what to record
 

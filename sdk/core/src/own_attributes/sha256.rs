@@ -1,6 +1,7 @@
 //! SHA-256 (FIPS 180-4), and the keyed hash that is made of it (HMAC, RFC 2104).
 //!
 //! A process computes one id, when it first records: the code is simple rather than fast.
+//! Every program that records would build a library for it, so these few lines take its place.
 
 const BLOCK_BYTES: usize = 64;
 
