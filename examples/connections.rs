@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Changes the table, and records the change.
 fn change(table: &mut Table, number: u32) {
-    // Any two of these are far apart, so that connections live long.
+    // Each id comes back only after 1000 changes, so a connection stays open for many changes.
     let id = number.wrapping_mul(7919) % 1000;
     let is_closed = number.is_multiple_of(3) && table.remove(&id).is_some();
     let changed = (!is_closed).then(|| {

@@ -117,10 +117,10 @@ impl Config {
     /// state: `.vm_program("app.TABLE", program)`. The page [`vm_programs`](crate::vm_programs)
     /// has a complete example.
     ///
-    /// The name is that of the generated constant behind the name of its package: the code of
-    /// package `app` then contains `pub const TABLE: &[u8]`, a serialized
-    /// `perfetto.protos.VmProgram`. A file of the package must be compiled. The program may use
-    /// all messages and extensions in this file, in the other compiled files, and in their imports.
+    /// `name` is the full name of the generated constant: the package, a dot, and the name of the
+    /// constant. In the example, the code of package `app` contains `pub const TABLE: &[u8]`, a
+    /// serialized `perfetto.protos.VmProgram`. At least one file of the package must be compiled.
+    /// The program may use all messages and extensions in the compiled files and in their imports.
     #[must_use]
     pub fn vm_program(mut self, name: impl Into<String>, program: VmProgram) -> Self {
         self.vm_programs.push((name.into(), program));

@@ -81,8 +81,8 @@ fn fixed_and_null_buffers_allocate_nothing_at_inline_depth() {
         });
         assert_eq!(count, 0, "{depth} levels");
     }
-    // A stream allocates once, to record the messages that are open at the end of a range. These
-    // allocations happen here, before the count starts.
+    // A stream allocates memory to record open messages that lie outside of its current range of
+    // memory, and keeps it. `write` and `reserve` allocate it here, before the count starts.
     let mut null = NullBuffered::<Message>::new();
     write(&mut null.message(), 15);
     let mut tiny = FixedSource::stream(&mut []);

@@ -85,8 +85,9 @@ pub(super) enum Verb {
 }
 
 impl VmProgram {
-    /// Creates a program without commands. `root` is the full name of the message that is both a
-    /// patch and the state: for a data source, `perfetto.protos.TracePacket`.
+    /// Creates a program without commands. `root` is the full name of the root message. Each patch
+    /// is a message of this type, and so is the state. For a data source, it is
+    /// `perfetto.protos.TracePacket`.
     pub fn new(root: impl Into<String>) -> Self {
         VmProgram {
             root: root.into(),

@@ -103,14 +103,16 @@ impl FullStates {
         }
     }
 
-    /// Takes the next packet of the trace. If it is a change, returns a packet with the full state after
-    /// it, and with the change's writer: a `TracePacket` that replaces the change.
+    /// Takes the next packet of the trace. If it is a change, returns a `TracePacket` that replaces
+    /// it. The returned packet contains the full state after the change, and the change's user id,
+    /// process id, sequence id and machine id.
     ///
     /// Returns `None` for other packets, and for changes that no program can apply.
     ///
     /// # Errors
     ///
-    /// If the packet is malformed. What was read of it before the error stays.
+    /// If the packet is malformed. The producers and states that were read from it before the error
+    /// are kept.
     pub fn apply(&mut self, packet: &[u8]) -> Result<Option<&[u8]>, DecodeError> {
         let Some(index) = self.update(packet)? else {
             return Ok(None);

@@ -101,7 +101,8 @@ impl<R> TraceReader<R> {
         self.state.clocks.trace_clock_id()
     }
 
-    /// Returns the packet of the last record, as it is in the trace.
+    /// Returns the encoded packet of the record that was read last. For a loss, this is the packet
+    /// that reports it. The bytes are empty if damage was read last.
     #[must_use]
     pub fn packet(&self) -> RawPacket<'_> {
         self.packets.last()

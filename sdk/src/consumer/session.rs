@@ -312,10 +312,12 @@ impl TraceConfig {
     ///
     /// # Errors
     ///
-    /// If the configuration contradicts itself, the file cannot be created, there is no memory for
-    /// another session, or the limit on sessions is reached. No file is left behind. If the
-    /// configuration is invalid, an existing file is left as it is. If another session writes to
-    /// that file, the error is [`Error::FileInUse`].
+    /// If the configuration is invalid, there is no memory for another session, the limit on
+    /// sessions is reached, or another session writes to the file ([`Error::FileInUse`]). A file that
+    /// exists is then left as it is.
+    ///
+    /// If the file cannot be created, or the thread that writes it cannot be started. No file is
+    /// then left behind.
     pub fn record_to_file(self, path: impl AsRef<Path>) -> Result<Session, Error> {
         self.record_into(path.as_ref(), TraceFile::create)
     }

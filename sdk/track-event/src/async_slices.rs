@@ -69,8 +69,10 @@ pub struct OpenAsyncSlice(Option<Place>);
 struct Place(NonZeroU32);
 
 impl OpenAsyncSlice {
-    /// Adds a begin. The slice has the name of its track, and the category of `site`. The sessions
-    /// in `begun` have not seen an earlier begin; see [`BeginSessions::in_ring_of`].
+    /// Adds `begun` to the sessions whose lists contain the slice: in them, it began at `time`. The
+    /// first call creates the slice, with the name of `track` and the category of `site`. Each
+    /// later call only adds sessions. The caller passes sessions that record into a ring and that
+    /// no earlier call has added; see [`BeginSessions::in_ring_of`].
     #[inline(never)]
     pub fn begin(
         &mut self,

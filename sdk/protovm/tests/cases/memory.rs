@@ -14,7 +14,7 @@ fn ten_slots_hold_five_nodes_with_entries() {
     let mut vm = limited(5 * NODE_AND_ENTRY_BYTES, [delete].into_iter().chain(create));
     assert_aborts(vm.apply(&[]), AbortCause::MemoryLimit);
     assert_eq!(vm.state_memory_bytes(), vm.memory_limit_bytes());
-    // Deletes one and creates it again.
+    // The second run deletes field 1 and creates it again. Field 6 does not fit, as before.
     assert_aborts(vm.apply(&[]), AbortCause::MemoryLimit);
     assert_eq!(vm.state_memory_bytes(), vm.memory_limit_bytes());
 }

@@ -51,8 +51,8 @@ const MAX_NAMED_SEQUENCES: usize = 32;
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let mut schema = Schema::of_sdk();
-    // A ring may have the schema behind the first packets that need it. The standard input can be read only
-    // once.
+    // In the trace of a ring, packets may come before the schema that they need. So a file is read
+    // twice, the first time for its schemas alone. The standard input can be read only once.
     if args.file.is_file() && !args.raw {
         let mut packets = Packets::open_quietly(&args.file)?;
         while let Ok(Some(packet)) = packets.next() {

@@ -73,7 +73,7 @@ fn what_came_before_a_request_survives_a_kill_while_it_waits() {
         .collect();
     let (before, after) = numbers.split_at(BEFORE as usize);
     assert!(before.iter().copied().eq(1..=BEFORE), "{before:?}");
-    // The ring has the newest of the others.
+    // Of the packets after the request, the ring has only the newest.
     assert!(
         (100..AFTER as usize).contains(&after.len()),
         "{}",

@@ -35,7 +35,8 @@ fn tool() -> &'static Path {
 
 /// Returns the command `tracezero record -o trace`, in a folder.
 fn record(folder: &Folder, options: &[&str]) -> Command {
-    // A shell starts tests in the background with signals that are ignored, which programs inherit.
+    // A shell that runs the tests in the background may let them ignore signals such as SIGINT. The
+    // programs that the tests start inherit this. `env` restores the default actions.
     let mut command = Command::new("env");
     command.arg("--default-signal=INT,TERM,HUP").arg(tool());
     command.arg("record").arg("-o").arg(trace(folder));

@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     match &arguments[..] {
-        // The program that this one starts.
+        // The load: this program starts itself with these arguments.
         ["switches", per_second, count] => switches::run(per_second.parse()?, count.parse()?),
         [runs, tables @ ..] => measure(runs.parse()?, tables),
         [] => Err("usage: kernel RUNS [rates|overhead]..".into()),

@@ -95,9 +95,9 @@ impl Counter {
         if pace.is_none() {
             *pace = Some(calibrate()?);
         }
-        // Remove the old line, so that the first event anchors. The time of that event is then not
-        // before any time that threads have read from the trace clock so far. Relaxed: the release
-        // below publishes the store.
+        // Removes the line of an earlier use, so that the first event reads both clocks and begins a
+        // new line. So the time of that event is not before any time that a thread has read from
+        // the trace clock so far. Relaxed: the release below publishes the store.
         self.base_ticks.store(NO_LINE, Ordering::Relaxed);
         self.is_used.store(true, Ordering::Release);
         Ok(())

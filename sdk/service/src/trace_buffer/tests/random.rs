@@ -284,7 +284,7 @@ fn run_account(seed: u64) {
                         writer.scrape(&mut buffer, chunk, 0, &mut random);
                     } else {
                         writer.commit(&mut buffer, &chunk, 0);
-                        // Its producer commits it again later.
+                        // The scrape has committed the chunk. Now its producer commits it, too.
                         writer.commit(&mut buffer, &chunk, chunk.fragments.len());
                     }
                 }
