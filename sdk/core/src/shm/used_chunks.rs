@@ -82,16 +82,7 @@ impl Mapping {
                 *newest = chunk.chunk_id;
             }
         }
-        let mut chunks = look();
-        // A writer's newest chunk of the first look, whose age is 0, comes last.
-        let age = |chunk: &UsedChunk| {
-            let newest = newest.get(&chunk.writer_id)?;
-            let is_known = !chunk.chunk_id.is_newer_than(*newest);
-            is_known.then(|| newest.0.wrapping_sub(chunk.chunk_id.0))
-        };
-        chunks.retain(|chunk| age(chunk).is_some());
-        chunks.sort_by_key(|chunk| (chunk.writer_id.0, Reverse(age(chunk))));
-        chunks
+        in_order(&look(), &newest)
     }
 
     /// Looks at all pages once.
@@ -131,4 +122,18 @@ impl Mapping {
         }
         found
     }
+}
+
+/// Returns those of `chunks` that are no newer than the newest ones of their trace writers, ordered by
+/// writer, the oldest first.
+fn in_order(chunks: &[UsedChunk], newest: &HashMap<WriterId, ChunkId>) -> Vec<UsedChunk> {
+    let chunks = chunks.iter().filter_map(|chunk| {
+        let newest = newest.get(&chunk.writer_id)?;
+        let age = newest.0.wrapping_sub(chunk.chunk_id.0);
+        let is_known = !chunk.chunk_id.is_newer_than(*newest);
+        is_known.then_some((chunk.writer_id.0, Reverse(age), *chunk))
+    });
+    let mut chunks: Vec<_> = chunks.collect();
+    chunks.sort_unstable_by_key(|(writer, age, _)| (*writer, *age));
+    chunks.into_iter().map(|(_, _, chunk)| chunk).collect()
 }
