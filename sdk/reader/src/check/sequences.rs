@@ -14,7 +14,11 @@ const SEQUENCES_MAX: usize = 8 << 20;
 /// The sequences of a trace.
 #[derive(Debug)]
 pub(super) struct SequenceStates {
-    seen: HashMap<u32, SequenceState, BuildHasherDefault<UuidHasher>>,
+    states: Vec<SequenceState>,
+    /// By id, the index in `states`.
+    indexes: HashMap<u32, u32, BuildHasherDefault<UuidHasher>>,
+    /// Id and index of the sequence that was looked up last: the next packet is usually of the same one.
+    last: Option<(u32, u32)>,
     seen_max: usize,
     /// The number of damaged places so far. Packets of any sequence may have been lost in each.
     damages: u32,
@@ -35,7 +39,9 @@ pub(super) struct SequenceState {
 impl Default for SequenceStates {
     fn default() -> Self {
         Self {
-            seen: HashMap::default(),
+            states: Vec::new(),
+            indexes: HashMap::default(),
+            last: None,
             seen_max: SEQUENCES_MAX,
             damages: 0,
         }
@@ -44,25 +50,32 @@ impl Default for SequenceStates {
 
 impl SequenceStates {
     pub(super) fn count(&self) -> u64 {
-        self.seen.len() as u64
+        self.states.len() as u64
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut SequenceState> {
-        self.seen.get_mut(&id)
+        let index = self.index(id)?;
+        self.last = Some((id, index));
+        self.states.get_mut(index as usize)
     }
 
     /// Returns the state of a sequence, which is added if it is new. Returns `None` if there is no
     /// room for it.
     pub(super) fn begin(&mut self, id: u32) -> Option<&mut SequenceState> {
-        let is_full = self.seen.len() >= self.seen_max;
-        match self.seen.entry(id) {
-            Entry::Occupied(seen) => Some(seen.into_mut()),
-            Entry::Vacant(_) if is_full => None,
-            Entry::Vacant(place) => Some(place.insert(SequenceState {
-                damages_before: self.damages,
-                ..SequenceState::default()
-            })),
-        }
+        let is_full = self.states.len() >= self.seen_max;
+        let index = match self.indexes.entry(id) {
+            Entry::Occupied(seen) => *seen.get(),
+            Entry::Vacant(_) if is_full => return None,
+            Entry::Vacant(place) => {
+                self.states.push(SequenceState {
+                    damages_before: self.damages,
+                    ..SequenceState::default()
+                });
+                *place.insert(self.states.len() as u32 - 1)
+            }
+        };
+        self.states.get_mut(index as usize)
     }
 
     pub(super) fn damage(&mut self) {
@@ -71,10 +84,20 @@ impl SequenceStates {
 
     /// Returns true if packets of a sequence may be missing before the current packet. Also returns
     /// true for a sequence whose state is not stored, for want of room.
+    #[inline]
     pub(super) fn has_losses(&self, id: u32) -> bool {
-        match self.seen.get(&id) {
+        let index = self.index(id);
+        match index.and_then(|index| self.states.get(index as usize)) {
             Some(seen) => seen.has_losses || seen.damages_before < self.damages,
-            None => self.seen.len() >= self.seen_max,
+            None => self.states.len() >= self.seen_max,
+        }
+    }
+
+    #[inline]
+    fn index(&self, id: u32) -> Option<u32> {
+        match self.last {
+            Some((last, index)) if last == id => Some(index),
+            _ => self.indexes.get(&id).copied(),
         }
     }
 }
