@@ -47,8 +47,10 @@ pub(crate) struct Sorter<T> {
     path: PathBuf,
     file: Option<Arc<RunFile>>,
     runs: Vec<Run>,
-    /// The run that is being written. There is at most one, so that memory is bounded.
-    writing: Option<Pending<Result<Run, LakeError>>>,
+    /// The run that is being written, and its rows. There is at most one, so that memory is bounded.
+    writing: Option<Pending<(Result<Run, LakeError>, Vec<T>)>>,
+    /// A buffer for the next rows: new memory would cost a page fault for each of its pages.
+    spare: Vec<T>,
     count: u64,
 }
 
@@ -65,6 +67,7 @@ impl<T: SortRow> Sorter<T> {
             file: None,
             runs: Vec::new(),
             writing: None,
+            spare: Vec::new(),
             count: 0,
         }
     }
@@ -107,16 +110,22 @@ impl<T: SortRow> Sorter<T> {
             Some(file) => Arc::clone(file),
             None => Arc::clone(self.file.insert(Arc::new(RunFile::create(&self.path)?))),
         };
-        let next = Vec::with_capacity(self.rows.len());
-        let rows = mem::replace(&mut self.rows, next);
+        let mut rows = mem::replace(&mut self.rows, mem::take(&mut self.spare));
+        self.rows.reserve(rows.len());
         self.heap_bytes = 0;
-        self.writing = Some(self.workers.run(move || file.append(&rows)));
+        self.writing = Some(self.workers.run(move || {
+            let run = file.append(&rows);
+            rows.clear();
+            (run, rows)
+        }));
         Ok(())
     }
 
     fn await_run(&mut self) -> Result<(), LakeError> {
         if let Some(writing) = self.writing.take() {
-            self.runs.push(writing.wait()?);
+            let (run, spare) = writing.wait();
+            self.runs.push(run?);
+            self.spare = spare;
         }
         Ok(())
     }
