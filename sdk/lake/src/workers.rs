@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -11,25 +11,30 @@ const THREADS_MAX: usize = 4;
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// Jobs that no thread has begun. A thread that waits for the next one holds the lock.
+type Queue = Arc<Mutex<Receiver<Job>>>;
+
 /// Threads that run jobs. They end when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Workers {
     jobs: Sender<Job>,
+    queue: Queue,
 }
 
 /// The result of a job, once it is there.
 #[derive(Debug)]
 pub(crate) struct Pending<T> {
     result: Receiver<thread::Result<T>>,
+    queue: Queue,
 }
 
 impl Workers {
-    /// Starts a thread per core, but not more than are of use.
+    /// Starts threads, so that there is one per core together with the caller's, but not more than are of use.
     pub(crate) fn start() -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let (jobs, queue) = channel::<Job>();
         let queue = Arc::new(Mutex::new(queue));
-        for _ in 0..cores.min(THREADS_MAX) {
+        for _ in 0..cores.saturating_sub(1).clamp(1, THREADS_MAX) {
             let queue = Arc::clone(&queue);
             let run = move || {
                 loop {
@@ -40,10 +45,10 @@ impl Workers {
                     }
                 }
             };
-            // Without this thread, the others do the work; `wait` does it if there is none.
+            // Without this thread, the others do the work, and the caller, who waits for it.
             let _ = thread::Builder::new().name("lake".to_owned()).spawn(run);
         }
-        Self { jobs }
+        Self { jobs, queue }
     }
 
     /// Runs `job` on one of the threads.
@@ -59,17 +64,32 @@ impl Workers {
         if let Err(refused) = self.jobs.send(Box::new(job)) {
             (refused.0)();
         }
-        Pending { result }
+        let queue = Arc::clone(&self.queue);
+        Pending { result, queue }
     }
 }
 
 impl<T> Pending<T> {
-    /// Waits for the result. If the job panicked, so does this.
+    /// Waits for the result, and runs other jobs meanwhile. If the job panicked, so does this.
     pub(crate) fn wait(self) -> T {
-        match self.result.recv() {
-            Ok(Ok(result)) => result,
-            Ok(Err(panic)) => resume_unwind(panic),
-            Err(_) => unreachable!("a job sends its result"),
+        let result = loop {
+            match self.result.try_recv() {
+                Err(TryRecvError::Empty) => match next_job(&self.queue) {
+                    Some(job) => job(),
+                    None => break self.result.recv().ok(),
+                },
+                result => break result.ok(),
+            }
+        };
+        match result {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => resume_unwind(panic),
+            None => unreachable!("a job sends its result"),
         }
     }
+}
+
+/// Returns a job that no thread has begun. If a thread holds the lock, it takes the next one.
+fn next_job(queue: &Queue) -> Option<Job> {
+    queue.try_lock().ok()?.try_recv().ok()
 }
