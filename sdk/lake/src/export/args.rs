@@ -20,6 +20,8 @@ use crate::workers::Workers;
 
 /// The number of rows that are kept in memory.
 const ROWS_MAX: usize = 32 * 1024;
+/// The number of arguments whose keys are remembered, a power of two.
+const RECENT_MAX: usize = 64;
 
 /// Writes the arguments of events. Those of events that end slices belong to the slices, which are known later, so
 /// these arguments are collected and written at the end.
@@ -33,6 +35,15 @@ pub(super) struct ArgRows<'s> {
     keys: NameTable,
     key: String,
     flat_key: String,
+    recent: RecentKeys,
+}
+
+/// The keys of recent arguments. Most arguments have one of a few names, and it takes longer to make a key than to find
+/// it here.
+#[derive(Debug)]
+struct RecentKeys {
+    /// Names and their keys, at places that the names choose. The key of an empty name has not been set.
+    keys: Vec<(String, NameId)>,
 }
 
 /// An argument of an event that ends a slice.
@@ -82,6 +93,7 @@ impl<'s> ArgRows<'s> {
             keys: NameTable::new(),
             key: String::new(),
             flat_key: String::new(),
+            recent: RecentKeys::new(),
         }
     }
 
@@ -117,9 +129,7 @@ impl<'s> ArgRows<'s> {
                 // Trace processor leaves arguments without a name out, too.
                 continue;
             }
-            self.begin_key("debug");
-            self.push_name(&arg.name);
-            self.add_value(source, arg.value)?;
+            self.add_arg(source, &arg.name, arg.value)?;
         }
         if fields.has_location
             && let Some(location) = event.location()
@@ -185,6 +195,28 @@ impl<'s> ArgRows<'s> {
         self.table.rows() + self.of_ends.count()
     }
 
+    fn add_arg(
+        &mut self,
+        source: Source,
+        name: &str,
+        value: ArgValue<'_>,
+    ) -> Result<(), LakeError> {
+        let is_nested = matches!(value, ArgValue::Dict(_) | ArgValue::Array(_));
+        if !is_nested && let Some(key) = self.recent.find(name) {
+            return match scalar(value) {
+                Some(value) => self.push_row(source, (key, key), value),
+                None => Ok(()),
+            };
+        }
+        self.begin_key("debug");
+        self.push_name(name);
+        if !is_nested {
+            let key = self.keys.intern(&self.flat_key);
+            self.recent.add(name, key);
+        }
+        self.add_value(source, value)
+    }
+
     fn begin_key(&mut self, key: &str) {
         self.key.clear();
         self.key.push_str(key);
@@ -213,20 +245,14 @@ impl<'s> ArgRows<'s> {
     }
 
     fn add_value(&mut self, source: Source, value: ArgValue<'_>) -> Result<(), LakeError> {
-        let value = match value {
-            ArgValue::Bool(value) => Value::Bool(value),
-            ArgValue::Uint(value) => Value::Uint(value),
-            ArgValue::Int(value) => Value::Int(value),
-            ArgValue::Double(value) => Value::Real(value),
-            ArgValue::Text(value) => Value::Text(value),
-            ArgValue::Pointer(value) => Value::Pointer(value),
-            ArgValue::Json(value) => Value::Json(value),
-            ArgValue::Dict(entries) => return self.add_entries(source, entries),
-            ArgValue::Array(items) => return self.add_items(source, items),
-            // A message's fields have names only in its schema.
-            _ => return Ok(()),
-        };
-        self.push(source, value)
+        match value {
+            ArgValue::Dict(entries) => self.add_entries(source, entries),
+            ArgValue::Array(items) => self.add_items(source, items),
+            value => match scalar(value) {
+                Some(value) => self.push(source, value),
+                None => Ok(()),
+            },
+        }
     }
 
     fn add_entries(&mut self, source: Source, entries: Args<'_>) -> Result<(), LakeError> {
@@ -263,6 +289,15 @@ impl<'s> ArgRows<'s> {
             true => flat_key,
             false => self.keys.intern(&self.key),
         };
+        self.push_row(source, (flat_key, key), value)
+    }
+
+    fn push_row(
+        &mut self,
+        source: Source,
+        (flat_key, key): (NameId, NameId),
+        value: Value<'_>,
+    ) -> Result<(), LakeError> {
         if source.is_end {
             return self.of_ends.push(ArgRow {
                 packet: source.packet,
@@ -278,6 +313,48 @@ impl<'s> ArgRows<'s> {
         value.add_to(&mut row);
         Ok(())
     }
+}
+
+impl RecentKeys {
+    fn new() -> Self {
+        Self {
+            keys: vec![(String::new(), NameId::NONE); RECENT_MAX],
+        }
+    }
+
+    /// Returns the key of an argument with this name, which is not empty.
+    fn find(&self, name: &str) -> Option<NameId> {
+        let (other, key) = &self.keys[Self::place(name)];
+        (other == name).then_some(*key)
+    }
+
+    fn add(&mut self, name: &str, key: NameId) {
+        let (other, other_key) = &mut self.keys[Self::place(name)];
+        other.clear();
+        other.push_str(name);
+        *other_key = key;
+    }
+
+    fn place(name: &str) -> usize {
+        let bytes = name.as_bytes();
+        let [first, last] = [bytes.first(), bytes.last()].map(|byte| byte.copied().unwrap_or(0));
+        (bytes.len() ^ usize::from(first) << 2 ^ usize::from(last)) % RECENT_MAX
+    }
+}
+
+/// Converts a value that is neither a dictionary nor an array; `None` for a message, whose fields have names only in its
+/// schema.
+fn scalar(value: ArgValue<'_>) -> Option<Value<'_>> {
+    Some(match value {
+        ArgValue::Bool(value) => Value::Bool(value),
+        ArgValue::Uint(value) => Value::Uint(value),
+        ArgValue::Int(value) => Value::Int(value),
+        ArgValue::Double(value) => Value::Real(value),
+        ArgValue::Text(value) => Value::Text(value),
+        ArgValue::Pointer(value) => Value::Pointer(value),
+        ArgValue::Json(value) => Value::Json(value),
+        _ => return None,
+    })
 }
 
 impl Value<'_> {

@@ -92,6 +92,29 @@ fn args_have_trace_processors_keys() {
 }
 
 #[test]
+fn args_keep_their_keys_from_event_to_event() {
+    let _alone = alone();
+    let lake = export(&ExportOptions::default(), || {
+        for number in 0..2 {
+            // The first two names have equal lengths, first and last letters.
+            instant!("app", "point", size = number, site = number, rows = number);
+            instant!("app", "point", rows = [number]);
+        }
+    });
+    let args = rows(lake.path(), "args");
+    let round = |number: u32| {
+        let scalars =
+            ["size", "site", "rows"].map(|name| format!("debug.{name} debug.{name} {number}"));
+        let item = format!("debug.rows debug.rows[0] {number}");
+        scalars.into_iter().chain([item])
+    };
+    assert_eq!(
+        select(&args, &["flat_key", "key", "int_value"]),
+        round(0).chain(round(1)).collect::<Vec<_>>()
+    );
+}
+
+#[test]
 fn promoted_args_have_columns() {
     let _alone = alone();
     let mut options = ExportOptions::default();
