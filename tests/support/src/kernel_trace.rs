@@ -206,9 +206,9 @@ impl CoreEvents {
         })
     }
 
-    /// A thread gets another name.
-    pub fn rename(&mut self, time_ns: u64, tid: i32, name: &str) -> &mut Self {
-        self.event(time_ns, tid, |event| {
+    /// A thread gets another name, while the same one or another one runs.
+    pub fn rename(&mut self, time_ns: u64, running: i32, tid: i32, name: &str) -> &mut Self {
+        self.event(time_ns, running, |event| {
             event.task_rename(|renamed| {
                 renamed.set_pid(tid).set_newcomm(name);
             });

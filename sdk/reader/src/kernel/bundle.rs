@@ -58,10 +58,16 @@ pub(super) enum Entry {
         parent: Tid,
         is_thread: bool,
     },
-    Freed(Tid),
+    Freed {
+        tid: Tid,
+        /// The thread that ran.
+        running: Option<Tid>,
+    },
     Renamed {
         tid: Tid,
         name: NameId,
+        /// The thread that ran: not always the one that gets the name.
+        running: Option<Tid>,
     },
     CallBegin {
         tid: Tid,
@@ -247,9 +253,13 @@ fn decode_entry(
         Entry::Renamed {
             tid: tid(renamed.pid()?.unwrap_or_default())?,
             name: name(renamed.newcomm()?),
+            running,
         }
     } else if let Some(freed) = event.sched_process_free()? {
-        Entry::Freed(tid(freed.pid()?.unwrap_or_default())?)
+        Entry::Freed {
+            tid: tid(freed.pid()?.unwrap_or_default())?,
+            running,
+        }
     } else {
         return Ok(None);
     };

@@ -229,14 +229,13 @@ impl KernelEvents {
         let cpu = self.cpu(number);
         let last_ns = cpu.last_ns;
         // Packets with bundles are missing if one ends after the last that is there.
-        match bundle.previous_end_ns.filter(|end_ns| *end_ns > last_ns) {
-            Some(end_ns) => {
-                self.begin_gap(number);
-                self.end_gap(number, end_ns);
-                self.cpu(number).last_ns = end_ns;
-            }
-            None if bundle.has_lost => self.begin_gap(number),
-            None => {}
+        if let Some(end_ns) = bundle.previous_end_ns.filter(|end_ns| *end_ns > last_ns) {
+            self.begin_gap(number);
+            self.end_gap(number, end_ns);
+            self.cpu(number).last_ns = end_ns;
+        }
+        if bundle.has_lost {
+            self.begin_gap(number);
         }
         for (time_ns, entry) in &bundle.entries {
             self.end_gap(number, *time_ns);
@@ -279,7 +278,13 @@ impl KernelEvents {
         if let Some(tid) = entry.running() {
             let known = self.cpu(cpu).running.replace(tid);
             if known != Some(tid) {
-                self.counts.missing_switches += u64::from(known.is_some());
+                if let Some(known) = known {
+                    self.counts.missing_switches += 1;
+                    // Events that change no state are not kept. The last of them may have told that
+                    // the thread still ran.
+                    let last_ns = self.cpu(cpu).last_ns;
+                    self.push(cpu, last_ns, EventKind::Ran(known));
+                }
                 self.push(cpu, time_ns, EventKind::Ran(tid));
             }
         }
@@ -332,11 +337,11 @@ impl KernelEvents {
                 self.known_names.remove(&tid);
                 self.set_name(cpu, time_ns, tid, name);
             }
-            Entry::Freed(tid) => {
+            Entry::Freed { tid, .. } => {
                 self.known_names.remove(&tid);
                 self.push(cpu, time_ns, EventKind::Freed(tid));
             }
-            Entry::Renamed { tid, name } => self.set_name(cpu, time_ns, tid, name),
+            Entry::Renamed { tid, name, .. } => self.set_name(cpu, time_ns, tid, name),
             Entry::CallBegin { tid, call } => {
                 self.counts.calls += 1;
                 self.cpu(cpu).call = Some((time_ns, tid, call));
@@ -390,10 +395,10 @@ impl Entry {
                 None => None,
             },
             Self::Waking { waker, .. } => waker,
+            Self::Freed { running, .. } | Self::Renamed { running, .. } => running,
             Self::NewThread { parent, .. } => Some(parent),
             Self::CallBegin { tid, .. } | Self::CallEnd(tid) => Some(tid),
             Self::Other(tid) => tid,
-            Self::Freed(_) | Self::Renamed { .. } => None,
         }
     }
 }

@@ -190,7 +190,7 @@ fn new_threads_are_runnable_and_numbers_are_used_again() {
                 .switch(20, 7, SLEEPING, 8)
                 .new_thread(25, 8, 9, true)
                 .switch(30, 8, DEAD, 0)
-                .rename(35, 8, "worker")
+                .rename(35, 0, 8, "worker")
                 .free(40, 0, 8)
                 .switch(50, 0, RUNNABLE, 7)
                 .new_thread(60, 7, 8, true)
@@ -321,6 +321,43 @@ fn missing_switch_is_noticed_by_the_thread_that_runs() {
         "0 ?, 10 7, 20 idle, 30 ?, 40 7, 50 8, 60 ?"
     );
     assert_eq!(timelines.counts().missing_switches, 2);
+}
+
+#[test]
+fn thread_ran_until_the_last_event_before_a_missing_switch() {
+    let mut trace = KernelTrace::new(SchedForm::Compact);
+    trace.core(0, |core| {
+        core.switch(10, 0, RUNNABLE, 7)
+            // An event of no use but for the thread that has it.
+            .event(20, 7, |event| {
+                event.print(|_| {});
+            })
+            .free(40, 8, 6)
+            .switch(50, 8, SLEEPING, 0);
+    });
+    let timelines = timelines(&trace);
+    assert_eq!(states(&timelines, 7), "0 ?, 10 runs on 0, 20 ?, 50 ?");
+    assert_eq!(states(&timelines, 8), "0 ?, 40 runs on 0, 50 ?");
+    assert_eq!(timelines.counts().missing_switches, 1);
+}
+
+#[test]
+fn events_may_be_lost_behind_bundles_that_are_missing() {
+    let mut trace = KernelTrace::new(SchedForm::Verbose);
+    trace.core(0, |core| {
+        core.switch(10, 0, RUNNABLE, 7);
+    });
+    trace.core(0, |core| {
+        core.after(30)
+            .lost()
+            .switch(50, 8, SLEEPING, 7)
+            .switch(60, 7, SLEEPING, 0);
+    });
+    let timelines = timelines(&trace);
+    let gaps = timelines.gaps().iter().map(|it| (it.begin_ns, it.end_ns));
+    assert_eq!(Vec::from_iter(gaps), [(10, 30), (30, 50)]);
+    // Thread 8 may have got the core at any time.
+    assert_eq!(core(&timelines, 0), "0 ?, 10 ?, 30 ?, 50 7, 60 ?");
 }
 
 #[test]
