@@ -1,6 +1,6 @@
 //! The tables `process`, `thread` and `track`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tracezero_reader::kernel::{KernelTimelines, Listed, ThreadId};
 use tracezero_reader::{Counter, NameId, NameTable, TrackId, TrackKind, TrackTable};
@@ -46,6 +46,15 @@ struct Thread {
     upid: Option<i64>,
 }
 
+/// The ids in the tables of processes that have tracks under the ids of their own namespace.
+#[derive(Debug)]
+struct OwnIds {
+    /// By id in the initial namespace.
+    pids: HashMap<i32, i32>,
+    /// The ids of threads in their own namespace, by those in the initial one.
+    tids: HashMap<i32, i32>,
+}
+
 /// What a track belongs to. Names are those of [`Threads::names`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Owner {
@@ -83,20 +92,36 @@ impl Threads {
                 _ => {}
             }
         }
+        let listed = kernel.listed();
+        let own_ids = OwnIds::new(&listed, |pid| {
+            threads.by_pid.contains_key(&(KERNELS_MACHINE, pid))
+        });
+        let names_of_kernel = kernel.names();
         for thread in kernel.threads() {
             if threads.by_kernel_id.contains_key(&thread.id) {
                 continue;
             }
-            let names = kernel.names();
-            if let Some(pid) = thread.pid {
-                threads.add_process(KERNELS_MACHINE, pid, names.text(thread.process_name));
+            let (pid, tid) = own_ids.of_thread(thread.pid, thread.tid);
+            if let Some(pid) = pid {
+                let name = names_of_kernel.text(thread.process_name);
+                threads.add_process(KERNELS_MACHINE, pid, name);
             }
-            let name = names.text(thread.name);
-            let utid = threads.add_thread(KERNELS_MACHINE, thread.pid, thread.tid, name);
+            let name = names_of_kernel.text(thread.name);
+            let utid = threads.add_thread(KERNELS_MACHINE, pid, tid, name);
             threads.by_kernel_id.insert(thread.id, utid);
         }
-        for listed in kernel.listed() {
-            threads.add_listed(&listed, kernel.names());
+        for listed in listed {
+            let name = names_of_kernel.text(listed.name);
+            match listed.tid {
+                None => {
+                    let pid = own_ids.of_process(listed.pid);
+                    threads.add_process(KERNELS_MACHINE, pid, name);
+                }
+                Some((tid, _)) => {
+                    let (pid, tid) = own_ids.of_thread(Some(listed.pid), tid);
+                    threads.add_thread(KERNELS_MACHINE, pid, tid, name);
+                }
+            }
         }
         let owners = tracks
             .iter()
@@ -111,24 +136,6 @@ impl Threads {
             })
             .collect();
         threads
-    }
-
-    /// Adds a process or thread that the trace lists.
-    fn add_listed(&mut self, listed: &Listed, names: &NameTable) {
-        // Tracks of a process in a namespace of its own may have its ids there.
-        let own_pid = listed.own_pid.unwrap_or(listed.pid);
-        let is_known = self.by_pid.contains_key(&(KERNELS_MACHINE, own_pid));
-        let pid = if is_known { own_pid } else { listed.pid };
-        let name = names.text(listed.name);
-        match listed.tid {
-            None => {
-                self.add_process(KERNELS_MACHINE, pid, name);
-            }
-            Some((tid, own_tid)) => {
-                let tid = own_tid.filter(|_| is_known).unwrap_or(tid);
-                self.add_thread(KERNELS_MACHINE, Some(pid), tid, name);
-            }
-        }
     }
 
     fn add_process(&mut self, machine_id: u32, pid: i32, name: &str) -> i64 {
@@ -289,6 +296,47 @@ impl Threads {
                 .maybe_text(unit);
         }
         Ok(())
+    }
+}
+
+impl OwnIds {
+    /// `has_tracks` tells whether the trace has tracks under the id of a process.
+    fn new(listed: &[Listed], has_tracks: impl Fn(i32) -> bool) -> Self {
+        let processes = listed.iter().filter(|entry| entry.tid.is_none());
+        let pids: HashSet<i32> = processes.clone().map(|entry| entry.pid).collect();
+        // If another process has the id in the initial namespace, the tracks are taken for that one's, as
+        // KernelTimelines::find_thread takes them.
+        let own = processes.filter_map(|entry| {
+            let own_pid = entry.own_pid?;
+            let is_it = has_tracks(own_pid) && !pids.contains(&own_pid);
+            is_it.then_some((entry.pid, own_pid))
+        });
+        let tids = listed.iter().filter_map(|entry| {
+            let (tid, own_tid) = entry.tid?;
+            Some((tid, own_tid?))
+        });
+        Self {
+            pids: own.collect(),
+            tids: tids.collect(),
+        }
+    }
+
+    /// Returns the id of a process in the tables.
+    fn of_process(&self, pid: i32) -> i32 {
+        self.pids.get(&pid).copied().unwrap_or(pid)
+    }
+
+    /// Returns the ids of a process and a thread in the tables.
+    fn of_thread(&self, pid: Option<i32>, tid: i32) -> (Option<i32>, i32) {
+        let Some((pid, own_pid)) = pid.and_then(|pid| Some((pid, *self.pids.get(&pid)?))) else {
+            return (pid, tid);
+        };
+        // The main thread may have no entry of its own.
+        let main = (tid == pid).then_some(own_pid);
+        match self.tids.get(&tid).copied().or(main) {
+            Some(own_tid) => (Some(own_pid), own_tid),
+            None => (Some(pid), tid),
+        }
     }
 }
 

@@ -80,3 +80,47 @@ fn states_of_threads_are_in_order_of_time_with_who_woke_them() {
         ]
     );
 }
+
+/// A container has three processes: 500 has tracks, under the id that it has in the container; 600 has the id there that
+/// another process has outside; 700 has none of both.
+#[test]
+fn processes_of_containers_have_the_ids_of_their_tracks() {
+    let mut trace = KernelTrace::new(SchedForm::Verbose);
+    trace.core(0, |core| {
+        core.switch(100, 0, 0, 501).switch(200, 501, SLEEPING, 1);
+    });
+    trace.packet(|packet| {
+        packet.set_trusted_packet_sequence_id(2);
+        packet.track_descriptor(|track| {
+            track.set_uuid(1);
+            track.process(|process| {
+                process.set_pid(7);
+            });
+        });
+    });
+    trace.kernel_packet(|packet| {
+        packet.process_tree(|tree| {
+            for (pid, own_pid) in [(1, None), (500, Some(7)), (600, Some(1)), (700, Some(9))] {
+                tree.add_processes(|it| {
+                    it.set_pid(pid);
+                    own_pid.map(|own_pid| it.add_nspid(own_pid));
+                });
+            }
+            for (tid, pid, own_tid) in [(501, 500, 8), (601, 600, 2)] {
+                tree.add_threads(|it| {
+                    it.set_tid(tid).set_tgid(pid).add_nstid(own_tid);
+                });
+            }
+        });
+    });
+    let folder = Folder::empty();
+    let mut lake = Lake::open(folder.path()).unwrap();
+    lake.export(trace.bytes(), "kernel", &ExportOptions::default())
+        .unwrap();
+    let mut processes = select(&rows(folder.path(), "process"), &["pid"]);
+    processes.sort();
+    assert_eq!(processes, ["1", "600", "7", "700"]);
+    let mut threads = select(&rows(folder.path(), "thread"), &["tid"]);
+    threads.sort();
+    assert_eq!(threads, ["1", "601", "8"]);
+}
