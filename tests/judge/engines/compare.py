@@ -47,6 +47,14 @@ QUERIES = {
     "threads": """
         select thread.trace_id, pid, tid from thread
         left join process on process.trace_id = thread.trace_id and process.upid = thread.upid""",
+    # How many rows stand for unknown times does not matter.
+    "thread states": """
+        select thread_state.trace_id, tid, state, count(state), sum(dur) from thread_state
+        join thread on thread.trace_id = thread_state.trace_id and thread.utid = thread_state.utid
+        group by thread_state.trace_id, tid, state""",
+    "cores": """
+        select trace_id, cpu, count(*), sum(dur), min(ts), max(ts) from thread_state
+        where state = 'Running' group by trace_id, cpu""",
     "accounts": """
         select trace_id, sequence, cause, sum(packets) from loss
         where kind = 'account' group by trace_id, sequence, cause""",
@@ -56,7 +64,9 @@ QUERIES = {
 }
 
 # Rows of these tables are counted by the queries above.
-TABLES = ["trace", "process", "thread", "track", "slice", "counter", "flow", "args", "loss", "stats"]
+TABLES = [
+    "trace", "process", "thread", "track", "slice", "counter", "flow", "args", "thread_state", "loss", "stats",
+]
 
 
 def duckdb_engine(lake):
