@@ -3,8 +3,8 @@
 #
 # Compares `tracezero export parquet` with `tracezero summary`, on traces of MB megabytes (default: 500) that have a span
 # over the whole of them: one of plain spans, one with arguments, instants and counters. Prints the time of both, the
-# highest memory of the export and the size of a slice. Fails if the export has less than 0.3 of the rate of `summary`
-# for plain spans, takes 256 MiB or more, or more than 8 bytes per slice. Needs an idle machine with two cores, and twice
+# highest memory of the export and the size of a slice. Fails if the export has less than 0.3 of the rate of `summary`,
+# takes 256 MiB or more, or more than 8 bytes per slice. Needs an idle machine with two cores, and twice
 # MB of disk. Not part of `.ci/run`, because times depend on the machine; `ci/tool.sh` checks memory and size.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,7 +41,7 @@ for kind in plain args; do
     echo "$kind $mb $summary $export $peak $slices $bytes" | awk '
         { ratio = $3 / $4; size = $7 / $6
           printf "%-6s %10d %12.2f %11.2f %6.2f %10d %8.2f\n", $1, $2, $3, $4, ratio, $5, size
-          exit ($1 == "plain" && ratio < 0.3) || $5 >= 256 || size > 8 }' || failed=1
+          exit ratio < 0.3 || $5 >= 256 || size > 8 }' || failed=1
     rm -rf "$trace" "$folder/lake"
 done
 exit "$failed"
