@@ -61,9 +61,8 @@ impl Workers {
             // A caller that has failed does not wait for the result.
             let _ = done.send(catch_unwind(AssertUnwindSafe(job)));
         };
-        if let Err(refused) = self.jobs.send(Box::new(job)) {
-            (refused.0)();
-        }
+        // The queue is open as long as it is in this value.
+        let _ = self.jobs.send(Box::new(job));
         let queue = Arc::clone(&self.queue);
         Pending { result, queue }
     }
