@@ -47,11 +47,18 @@ pub(crate) struct Sorter<T> {
     path: PathBuf,
     file: Option<Arc<RunFile>>,
     runs: Vec<Run>,
-    /// The run that is being written, and its rows. There is at most one, so that memory is bounded.
-    writing: Option<Pending<(Result<Run, LakeError>, Vec<T>)>>,
+    /// The run that is being written. There is at most one, so that memory is bounded.
+    writing: Option<Pending<Written<T>>>,
     /// A buffer for the next rows: new memory would cost a page fault for each of its pages.
     spare: Vec<T>,
     count: u64,
+}
+
+/// A run that was written, and the buffer that had its rows.
+#[derive(Debug)]
+struct Written<T> {
+    run: Result<Run, LakeError>,
+    buffer: Vec<T>,
 }
 
 impl<T: SortRow> Sorter<T> {
@@ -116,16 +123,16 @@ impl<T: SortRow> Sorter<T> {
         self.writing = Some(self.workers.run(move || {
             let run = file.append(&rows);
             rows.clear();
-            (run, rows)
+            Written { run, buffer: rows }
         }));
         Ok(())
     }
 
     fn await_run(&mut self) -> Result<(), LakeError> {
         if let Some(writing) = self.writing.take() {
-            let (run, spare) = writing.wait();
-            self.runs.push(run?);
-            self.spare = spare;
+            let written = writing.wait();
+            self.runs.push(written.run?);
+            self.spare = written.buffer;
         }
         Ok(())
     }
