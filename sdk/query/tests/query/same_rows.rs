@@ -52,8 +52,9 @@ fn trace_files_and_lakes_give_the_same_rows() {
 
 #[test]
 fn approximate_percentiles_are_near() {
-    let sql = "SELECT approx_percentile_cont(dur, 0.99) AS near,
-                      percentile_cont(dur, 0.99) AS exact FROM slice WHERE name = 'search'";
+    // Durations of few real slices can be far apart, and so can what lies between two of them.
+    let sql = "SELECT approx_percentile_cont(value, 0.99) AS near,
+                      percentile_cont(value, 0.99) AS exact FROM generate_series(1, 10000)";
     let answer = run([sql, "--format", "csv", traces().lake.to_str().unwrap()]).fine();
     let values: Vec<f64> = answer
         .lines()
@@ -66,7 +67,7 @@ fn approximate_percentiles_are_near() {
         panic!("{answer}")
     };
     assert!(
-        exact > 0.0 && (near - exact).abs() / exact < 0.5,
+        exact > 0.0 && (near - exact).abs() / exact < 0.02,
         "{answer}"
     );
 }

@@ -46,9 +46,12 @@ fn temporary_lakes_are_removed_if_an_export_is_interrupted() {
     let mut trace = File::options().write(true).open(&pipe).unwrap();
     wait_until(|| !is_empty(&temporary));
     send(&child, Signal::INT);
-    // The program waits for the read that it is in.
-    trace.write_all(&[0]).unwrap();
-    drop(trace);
+    // The program waits for the read that it is in, and may begin another before it gets the signal.
+    wait_until(|| {
+        // The program may have closed its end.
+        let _ = trace.write_all(&[0]);
+        child.try_wait().unwrap().is_some()
+    });
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(is_empty(&temporary));
 }
