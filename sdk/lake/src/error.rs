@@ -28,7 +28,8 @@ pub enum LakeError {
         /// The error of the library.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The trace is in a file of the lake that has several traces, with other promoted columns.
+    /// The trace is in a file of the lake that has several traces, with other promoted columns or under
+    /// another name of its service.
     Compacted {
         /// The id of the trace.
         trace_id: String,
@@ -81,8 +82,9 @@ impl fmt::Display for LakeError {
             Self::Parquet { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Compacted { trace_id } => write!(
                 f,
-                "trace {trace_id} is in the lake with other promoted arguments, and `lake compact` \
-                 has joined it with other traces; export it to another lake"
+                "trace {trace_id} was exported with other promoted arguments or another service, and \
+                 `lake compact` has joined it with other traces; export it with the same ones, or to \
+                 another lake"
             ),
             Self::SameColumn { column } => write!(
                 f,

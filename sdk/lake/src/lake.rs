@@ -82,6 +82,9 @@ pub struct Exported {
     pub lost_packets: u64,
     /// The number of errors in the trace, which are in table `finding`.
     pub errors: u64,
+    /// The names of promoted arguments whose columns are empty: no slice has such an argument with a value of the
+    /// column's type.
+    pub unused_promoted: Vec<String>,
 }
 
 /// What became of a trace in a lake.
@@ -201,6 +204,7 @@ impl Lake {
             lake_bytes,
             lost_packets: trace.lost_packets,
             errors: trace.check.errors,
+            unused_promoted: trace.unused_promoted,
         })
     }
     /// Joins small files: those of each table, day and service that have the same columns, into files of up to

@@ -90,6 +90,11 @@ impl Promoted {
         self.arguments.iter().map(|argument| &argument.column)
     }
 
+    /// Returns the names of the arguments, in the order of their columns.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.arguments.iter().map(|argument| &*argument.name)
+    }
+
     /// Returns the index of the column of an argument, if it has one.
     pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
         let mut names = self.arguments.iter().map(|argument| &argument.name);

@@ -30,7 +30,7 @@ pub(crate) enum Command {
 /// or is killed leaves none behind. Several exports may write to a lake at the same time.
 ///
 /// The exit status is 1 if a trace has errors; table finding tells which. Other traces are exported although
-/// one cannot be read; the exit status is then 2.
+/// one cannot be; the exit status is then 2.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: tracezero export parquet *.pftrace -o lake --promote http.status:int\n\
@@ -96,7 +96,7 @@ fn export_trace(
     options: &ExportOptions,
 ) -> Result<Option<Exported>, ToolError> {
     let failed = |error| match error {
-        LakeError::Read(error) => ToolError::Read {
+        error @ (LakeError::Read(_) | LakeError::Compacted { .. }) => ToolError::Read {
             path: path.to_owned(),
             message: error.to_string(),
         },
@@ -132,6 +132,8 @@ struct Total {
     lake_bytes: u64,
     lost_packets: u64,
     errors: u64,
+    /// Promoted arguments that no exported trace has.
+    unused_promoted: Option<Vec<String>>,
 }
 
 impl Total {
@@ -153,6 +155,11 @@ impl Total {
         self.lake_bytes += exported.lake_bytes;
         self.lost_packets += exported.lost_packets;
         self.errors += u64::from(exported.errors > 0);
+        let unused = exported.unused_promoted.clone();
+        match &mut self.unused_promoted {
+            Some(all) => all.retain(|name| unused.contains(name)),
+            None => self.unused_promoted = Some(unused),
+        }
     }
 
     fn print(&self, lake: &Path, start: Instant) {
@@ -169,7 +176,10 @@ impl Total {
         }
         if self.replaced > 0 {
             let replaced = plural(self.replaced, "trace");
-            eprintln!("{replaced} had another export in the lake, which was replaced");
+            eprintln!(
+                "{replaced} had another export in the lake, which was replaced: of less of the trace, or with \
+                 other promoted arguments"
+            );
         }
         if self.unchanged > 0 {
             let unchanged = plural(self.unchanged, "trace");
@@ -178,6 +188,14 @@ impl Total {
         if self.lost_packets > 0 {
             let lost = plural(self.lost_packets, "packet");
             eprintln!("{lost} are known to be lost; table loss tells where");
+        }
+        for name in self.unused_promoted.iter().flatten() {
+            let plain = name.strip_prefix("debug.");
+            let remedy = match plain {
+                Some(plain) => format!("call it {plain}, as the program does"),
+                None => "check its name and type".to_owned(),
+            };
+            eprintln!("warning: no slice has a value for promoted argument {name}; {remedy}");
         }
         if self.errors > 0 {
             let errors = plural(self.errors, "trace");

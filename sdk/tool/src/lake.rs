@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tracezero_lake::Lake;
+use tracezero_lake::{Lake, Table};
 
 use crate::Outcome;
 use crate::error::ToolError;
@@ -33,8 +33,11 @@ pub(crate) struct CompactArgs {
 
 pub(crate) fn run(command: &Command) -> Result<Outcome, ToolError> {
     let Command::Compact(CompactArgs { lake: path }) = command;
-    if !path.is_dir() {
-        let message = format!("{} is not the folder of a lake", path.display());
+    if !path.join(Table::Trace.name()).is_dir() {
+        let message = format!(
+            "{} is not the folder of a lake: it has no table trace",
+            path.display()
+        );
         return Err(ToolError::Usage(message));
     }
     let failed = |error| lake_error(path, error);

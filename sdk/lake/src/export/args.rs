@@ -36,6 +36,8 @@ pub(super) struct ArgRows<'s> {
     key: String,
     flat_key: String,
     recent: RecentKeys,
+    /// For each promoted argument, true if a value fits its column.
+    promoted_found: Vec<bool>,
 }
 
 /// The keys of recent arguments. Most arguments have one of a few names, and it takes longer to make a key than to find
@@ -94,6 +96,7 @@ impl<'s> ArgRows<'s> {
             key: String::new(),
             flat_key: String::new(),
             recent: RecentKeys::new(),
+            promoted_found: Vec::new(),
         }
     }
 
@@ -124,6 +127,10 @@ impl<'s> ArgRows<'s> {
                 && let Some(value) = promoted.convert(index, &arg.value, texts)
             {
                 details.promoted.push((index as u32, value));
+                if index >= self.promoted_found.len() {
+                    self.promoted_found.resize(index + 1, false);
+                }
+                self.promoted_found[index] = true;
             }
             if arg.name.is_empty() {
                 // Trace processor leaves arguments without a name out, too.
@@ -159,6 +166,11 @@ impl<'s> ArgRows<'s> {
             packet,
             begin_packet,
         })
+    }
+
+    /// Returns true if a value fits the column of the promoted argument with this index.
+    pub(super) fn has_promoted(&self, index: usize) -> bool {
+        self.promoted_found.get(index).is_some_and(|found| *found)
     }
 
     /// Writes the arguments that were collected. Returns the table.

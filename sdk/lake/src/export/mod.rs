@@ -62,6 +62,7 @@ pub(crate) struct ExportedTrace {
     pub(crate) check: CheckSummary,
     pub(crate) lost_packets: u64,
     pub(crate) bytes: u64,
+    pub(crate) unused_promoted: Vec<String>,
 }
 
 /// What an export needs to know.
@@ -313,6 +314,11 @@ impl Tables<'_> {
         flows.write(&mut table, staging)?;
         finish(table)?;
 
+        let promoted = self.request.promoted.names().enumerate();
+        let unused_promoted = promoted
+            .filter(|(index, _)| !args.has_promoted(*index))
+            .map(|(_, name)| name.to_owned())
+            .collect();
         finish(args.finish()?)?;
 
         let mut table = self.writer(Table::ThreadState)?;
@@ -378,6 +384,7 @@ impl Tables<'_> {
             check: read.check,
             lost_packets: losses.packets(),
             bytes: reader.offset(),
+            unused_promoted,
         })
     }
 

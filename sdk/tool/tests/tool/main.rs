@@ -7,6 +7,7 @@ mod check;
 mod daemon; // where it listens, who may connect, how it ends
 mod damaged; // files that are not traces, or are damaged
 mod diff; // traces of two sides
+mod export; // tables of traces, and lakes
 mod flamegraph;
 mod help; // --help, --version and exit statuses
 mod inspect; // processes that are stuck
