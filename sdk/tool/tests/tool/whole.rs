@@ -41,6 +41,17 @@ fn summary_says_that_a_recording_was_cut_off() {
 }
 
 #[test]
+fn summary_of_several_counts_recordings_that_were_cut_off() {
+    let files = Folder::empty();
+    let killed = files.write("killed.pftrace", cut_off());
+    let whole = files.write("whole.pftrace", recorded());
+    let paths = [&killed, &whole].map(|path| path.to_str().unwrap());
+    let text = run(&[&["summary"], &paths[..]].concat()).fine();
+    let line = "\nlost       1 early end, in 1 file, see below\n";
+    assert!(text.text().contains(line), "{text:?}");
+}
+
+#[test]
 fn whole_and_foreign_traces_are_not_reported() {
     for trace in [
         recorded(),

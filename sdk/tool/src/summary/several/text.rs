@@ -31,15 +31,25 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         plural(total(|file| file.events), "event")
     )?;
     let lossy = sum.lossy();
+    let lost: Vec<String> = [
+        (total(|file| file.packets_lost), "packet"),
+        (total(|file| file.gaps), "gap"),
+        (total(|file| file.packets_skipped), "skipped packet"),
+        (total(|file| file.damages), "damaged place"),
+        (total(|file| file.kernel_events_lost), "kernel event"),
+        (total(|file| file.early_ends.len() as u64), "early end"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| plural(count, what))
+    .collect();
     match lossy.len() as u64 {
         0 => writeln!(out, "lost       nothing that the traces report"),
         files => writeln!(
             out,
-            "lost       {} in {} and {}, in {}, see below",
-            plural(total(|file| file.packets_lost), "packet"),
-            plural(total(|file| file.gaps), "gap"),
-            plural(total(|file| file.damages), "damaged place"),
-            plural(files, "file"),
+            "lost       {}, in {}, see below",
+            lost.join(", "),
+            plural(files, "file")
         ),
     }?;
     match total(|file| file.open_spans) {
