@@ -30,10 +30,10 @@ pub enum Error {
         /// [`write_failed`](crate::Losses::write_failed).
         report: Option<Box<Report>>,
     },
-    /// Another session, of this process or of another one, is writing a trace into the file. Finish
-    /// that session first, or name another file. The file was left as it is.
+    /// Another session, of this process or of another one, is writing into the file, or segments into
+    /// the folder. Finish that session first, or choose another place. The file was left as it is.
     FileInUse {
-        /// The path of the file, as the caller gave it.
+        /// The path of the file or folder, as the caller gave it.
         path: PathBuf,
     },
     /// The service did not start or clone the session.
@@ -82,8 +82,8 @@ impl fmt::Display for Error {
             }
             Self::FileInUse { path } => write!(
                 f,
-                "cannot write the trace file {}: another session is writing it; finish that first, or \
-                 name another file",
+                "cannot write {}: another session is writing there; finish that first, or choose another \
+                 place",
                 path.display()
             ),
             Self::Session(source) => source.fmt(f),

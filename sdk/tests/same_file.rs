@@ -19,8 +19,8 @@ fn assert_in_use<T>(outcome: Result<T, Error>, path: &Path) {
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot write the trace file {}: another session is writing it; finish that first, or \
-             name another file",
+            "cannot write {}: another session is writing there; finish that first, or choose another \
+             place",
             path.display()
         )
     );

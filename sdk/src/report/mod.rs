@@ -286,6 +286,9 @@ impl fmt::Display for Report {
         if let Some(path) = &self.path {
             write!(f, ": {}", path.display())?;
         }
+        if self.segments != SegmentCounts::default() {
+            write!(f, "\n{}", self.segments)?;
+        }
         let BufferMemory {
             peak_bytes, waited, ..
         } = self.memory;
@@ -305,6 +308,23 @@ impl fmt::Display for Report {
             for account in self.sequences.iter().filter(has_losses) {
                 write!(f, "\n{account}")?;
             }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for SegmentCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Counted(self.completed, "segment"))?;
+        if self.removed > 0 {
+            write!(f, ", {} removed for want of room or by age", self.removed)?;
+        }
+        if self.removed_unseen > 0 {
+            write!(
+                f,
+                ", {} of them before `on_complete` had returned",
+                self.removed_unseen
+            )?;
         }
         Ok(())
     }
@@ -386,5 +406,21 @@ mod tests {
             report.to_string(),
             "1 event, 214 bytes, 12 lost (10 overwritten in a ring, 2 recorded inside the tracer)"
         );
+    }
+
+    #[test]
+    fn report_of_segments_says_which_were_removed() {
+        let mut report = Report {
+            path: Some("traces".into()),
+            ..Report::default()
+        };
+        report.segments.completed = 488;
+        let head = "0 events, 0 bytes, 0 lost: traces\n488 segments";
+        assert_eq!(report.to_string(), head);
+        report.segments.removed = 475;
+        report.segments.removed_unseen = 470;
+        let removed =
+            "475 removed for want of room or by age, 470 of them before `on_complete` had returned";
+        assert_eq!(report.to_string(), format!("{head}, {removed}"));
     }
 }
