@@ -34,7 +34,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let report = session.finish()?;
     println!("{report}");
-    println!("{:?}", report.segments);
     Ok(())
 }
 
