@@ -109,6 +109,7 @@ fn handle_types_have_equal_traits_with_and_without_feature() {
     // nothing when it is dropped.
     assert!(mem::needs_drop::<Attached>());
     // The compiler checks more strictly that a type does not outlive its borrows if the type does
-    // something when it is dropped. The check must be the same in both configurations.
+    // something when it is dropped. The check must be the same with and without the feature
+    // `testing`.
     assert!(mem::needs_drop::<CapturedFuture<u8>>());
 }

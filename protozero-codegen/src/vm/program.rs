@@ -196,9 +196,9 @@ impl VmProgram {
         self.with(Verb::DeleteByKey { key }, source, destination)
     }
 
-    /// Runs commands whose sources start at the message `source`, and whose destinations start at
-    /// the message `destination`, which is created if it is absent. `commands` adds these commands
-    /// to the empty program that it gets.
+    /// Runs commands inside two messages: their source paths are relative to `source`, and their
+    /// destination paths are relative to `destination`. The message `destination` is created if it
+    /// is absent. The closure `commands` receives an empty program and adds the commands to it.
     pub fn scope(
         self,
         source: impl Into<String>,

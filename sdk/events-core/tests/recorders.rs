@@ -115,8 +115,8 @@ fn recorders_record_what_they_have_turned_on() {
     // No recorder is connected.
     assert_eq!(EARLY.active(), 0);
 
-    // A recorder learns of the call sites that were reached before it was connected, and of each
-    // other one when it is reached.
+    // When a recorder is connected, it learns of the call sites that were reached before. It learns
+    // of any other call site when that call site is reached.
     connect(&FIRST).expect("the first one");
     assert_eq!(FIRST.take(), ["first knows early"]);
     assert_eq!(LATE.active(), 0);

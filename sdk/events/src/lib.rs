@@ -52,7 +52,7 @@ pub use tracezero_events_core::{
     ConnectError, Dict, List, Number, Recorder, ToValue, Value, connect,
 };
 
-/// Items that the expansions of the macros name.
+/// The macros expand to code that uses these items.
 #[doc(hidden)]
 pub mod __private {
     pub use tracezero_events_core::{

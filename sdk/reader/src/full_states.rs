@@ -103,16 +103,18 @@ impl FullStates {
         }
     }
 
-    /// Takes the next packet of the trace. If it is a change, returns a `TracePacket` that replaces
-    /// it. The returned packet contains the full state after the change, and the change's user id,
-    /// process id, sequence id and machine id.
+    /// Takes the next packet of the trace. If the packet changes a state, applies the change, and
+    /// returns a `TracePacket` that replaces the packet. The returned packet contains the full
+    /// state after the change, and the user id, process id, sequence id and machine id of the
+    /// replaced packet.
     ///
-    /// Returns `None` for other packets, and for changes that no program can apply.
+    /// Returns `None` if the packet changes no state, or if no program in the trace can apply the
+    /// change.
     ///
     /// # Errors
     ///
-    /// If the packet is malformed. The producers and states that were read from it before the error
-    /// are kept.
+    /// If the packet is malformed. A packet may list producers and states of the trace. Those that
+    /// precede the malformed place still count for later packets.
     pub fn apply(&mut self, packet: &[u8]) -> Result<Option<&[u8]>, DecodeError> {
         let Some(index) = self.update(packet)? else {
             return Ok(None);

@@ -390,7 +390,8 @@ fn too_deep_future_is_counted_in_its_parent() {
         }
     });
     let lines = |text: &str| outline.lines().filter(|line| line.trim() == text).count();
-    // The last task is at depth 501, and the outline shows 512.
+    // The last task and the steps in it have 501 levels. An outline shows at most 512 levels, so
+    // the last 12 tasks are left out.
     assert_eq!(
         (lines("task"), lines(".. task x1")),
         (21 - 12, 1),

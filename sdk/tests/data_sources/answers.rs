@@ -128,7 +128,7 @@ fn nobody_waits_for_the_flush_of_an_instance_that_has_stopped() -> Result<(), Er
         .record_in_memory()?;
     assert!(!first.control().flush());
     drop(first.finish());
-    // The answers of the first session were never given.
+    // The instance `a` has stopped, but has not answered the flush.
     let second = recording("b")
         .flush_timeout(Duration::from_millis(LONG_MS.into()))
         .record_in_memory()?;

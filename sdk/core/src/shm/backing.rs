@@ -177,9 +177,9 @@ impl Backing {
     pub(super) unsafe fn write(&self, offset_bytes: usize, bytes: &[u8]) {
         // SAFETY: the offset is inside the mapping.
         let start = unsafe { self.address(offset_bytes) };
-        // SAFETY: the bytes are valid for writes by B1. The caller promises that no other code
-        // accesses them. `bytes` does not overlap the written bytes: reading `bytes` would be
-        // another access to them, which the caller excludes.
+        // SAFETY: by B1 the destination is valid for writes. The caller promises that no other code
+        // accesses the destination during the call. So `bytes`, which the call only reads, does not
+        // overlap the destination.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
     }
 }

@@ -114,7 +114,7 @@ fn list_with_a_keyless_element_stays_a_list() {
         assert_aborts(vm.apply(&varint(1, 0)), no_key);
         assert_eq!(vm.state(), state);
     }
-    // A single occurrence.
+    // A field that occurs only once, so it is not a list yet, also stays as it is.
     let state = varint(1, 0);
     let mut vm = vm_on(&state, set_key());
     assert!(vm.apply(&varint(1, 0)).is_err());

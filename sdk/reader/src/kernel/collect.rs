@@ -67,7 +67,7 @@ pub struct KernelEvents {
     bundle: Bundle,
 }
 
-/// The numbers of packets of the kernel's half that a trace has.
+/// Counts of the kernel's packets and events in a trace, and of problems with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelCounts {

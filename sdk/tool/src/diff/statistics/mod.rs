@@ -147,7 +147,8 @@ pub(super) fn compare_counts(rows: &[Vec<Point>], sides: &[Side], asked: Asked) 
     let factors = common_factors(rows, sides);
     let factors = factors.unwrap_or_else(|| vec![0.0; sides.len()]);
     let estimates = compare(rows, sides, &factors);
-    // Many programs call the same again with the same input, so two traces can tell.
+    // With the same input, many programs always make the same calls. So a difference can be certain
+    // even if there is only one trace on each side.
     let levels = asked.levels(LEVEL_OF_COUNTS, sides);
     let levels = Levels {
         min_difference: levels.min_difference.max(MIN_DIFFERENCE_OF_COUNTS),
