@@ -20,7 +20,7 @@ use crate::workers::Workers;
 
 /// The number of rows that are kept in memory.
 const ROWS_MAX: usize = 32 * 1024;
-/// The number of arguments whose keys are remembered, a power of two.
+/// The number of arguments whose keys are remembered.
 const RECENT_MAX: usize = 64;
 
 /// Writes the arguments of events. Those of events that end slices belong to the slices, which are known later, so
@@ -44,7 +44,8 @@ pub(super) struct ArgRows<'s> {
 /// it here.
 #[derive(Debug)]
 struct RecentKeys {
-    /// Names and their keys, at places that the names choose. The key of an empty name has not been set.
+    /// Names and their keys, each at the place that [`place`](Self::place) gives the name. Without a name, there is no
+    /// key.
     keys: Vec<(String, NameId)>,
 }
 
@@ -86,7 +87,12 @@ struct End {
 }
 
 impl<'s> ArgRows<'s> {
-    pub(super) fn new(table: TableWriter, staging: &'s Staging, workers: &Workers) -> Self {
+    pub(super) fn new(
+        table: TableWriter,
+        promoted: &Promoted,
+        staging: &'s Staging,
+        workers: &Workers,
+    ) -> Self {
         Self {
             table,
             staging,
@@ -96,7 +102,7 @@ impl<'s> ArgRows<'s> {
             key: String::new(),
             flat_key: String::new(),
             recent: RecentKeys::new(),
-            promoted_found: Vec::new(),
+            promoted_found: vec![false; promoted.columns().count()],
         }
     }
 
@@ -127,9 +133,6 @@ impl<'s> ArgRows<'s> {
                 && let Some(value) = promoted.convert(index, &arg.value, texts)
             {
                 details.promoted.push((index as u32, value));
-                if index >= self.promoted_found.len() {
-                    self.promoted_found.resize(index + 1, false);
-                }
                 self.promoted_found[index] = true;
             }
             if arg.name.is_empty() {
@@ -168,9 +171,11 @@ impl<'s> ArgRows<'s> {
         })
     }
 
-    /// Returns true if a value fits the column of the promoted argument with this index.
-    pub(super) fn has_promoted(&self, index: usize) -> bool {
-        self.promoted_found.get(index).is_some_and(|found| *found)
+    /// Returns the names of the promoted arguments of which no value fits the column.
+    pub(super) fn unused_promoted(&self, promoted: &Promoted) -> Vec<String> {
+        let found = promoted.names().zip(&self.promoted_found);
+        let unused = found.filter(|(_, is_found)| !**is_found);
+        unused.map(|(name, _)| name.to_owned()).collect()
     }
 
     /// Writes the arguments that were collected. Returns the table.
@@ -213,20 +218,28 @@ impl<'s> ArgRows<'s> {
         name: &str,
         value: ArgValue<'_>,
     ) -> Result<(), LakeError> {
-        let is_nested = matches!(value, ArgValue::Dict(_) | ArgValue::Array(_));
-        if !is_nested && let Some(key) = self.recent.find(name) {
-            return match scalar(value) {
-                Some(value) => self.push_row(source, (key, key), value),
-                None => Ok(()),
-            };
+        if let ArgValue::Dict(_) | ArgValue::Array(_) = value {
+            self.begin_arg(name);
+            return self.add_value(source, value);
         }
+        let Some(value) = scalar(value) else {
+            return Ok(());
+        };
+        let key = match self.recent.find(name) {
+            Some(key) => key,
+            None => {
+                self.begin_arg(name);
+                let key = self.keys.intern(&self.key);
+                self.recent.add(name, key);
+                key
+            }
+        };
+        self.push_row(source, (key, key), value)
+    }
+
+    fn begin_arg(&mut self, name: &str) {
         self.begin_key("debug");
         self.push_name(name);
-        if !is_nested {
-            let key = self.keys.intern(&self.flat_key);
-            self.recent.add(name, key);
-        }
-        self.add_value(source, value)
     }
 
     fn begin_key(&mut self, key: &str) {

@@ -314,11 +314,7 @@ impl Tables<'_> {
         flows.write(&mut table, staging)?;
         finish(table)?;
 
-        let promoted = self.request.promoted.names().enumerate();
-        let unused_promoted = promoted
-            .filter(|(index, _)| !args.has_promoted(*index))
-            .map(|(_, name)| name.to_owned())
-            .collect();
+        let unused_promoted = args.unused_promoted(self.request.promoted);
         finish(args.finish()?)?;
 
         let mut table = self.writer(Table::ThreadState)?;

@@ -80,7 +80,7 @@ impl<'s> SliceRows<'s> {
                 waiting: WaitingDetails::default(),
                 open: OpenDetails::default(),
                 rows: Sorter::new(ROWS_MAX, workers, staging.path("slices")),
-                args: ArgRows::new(args, staging, workers),
+                args: ArgRows::new(args, promoted, staging, workers),
                 flows: FlowRows::new(workers, |name| staging.path(name)),
                 texts: NameTable::new(),
                 error: None,
