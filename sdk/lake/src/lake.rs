@@ -207,6 +207,7 @@ impl Lake {
             unused_promoted: trace.unused_promoted,
         })
     }
+
     /// Joins small files: those of each table, day and service that have the same columns, into files of up to
     /// 128 MiB. Engines take much longer to open files than to read few rows. Traces that were joined are not
     /// exported again.

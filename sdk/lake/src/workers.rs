@@ -29,7 +29,7 @@ pub(crate) struct Pending<T> {
 }
 
 impl Workers {
-    /// Starts threads, so that there is one per core together with the caller's, but not more than are of use.
+    /// Starts a thread for each core but the caller's: at least one, and not more than are of use.
     pub(crate) fn start() -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let (jobs, queue) = channel::<Job>();

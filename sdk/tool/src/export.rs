@@ -155,10 +155,10 @@ impl Total {
         self.lake_bytes += exported.lake_bytes;
         self.lost_packets += exported.lost_packets;
         self.errors += u64::from(exported.errors > 0);
-        let unused = exported.unused_promoted.clone();
+        let unused = &exported.unused_promoted;
         match &mut self.unused_promoted {
             Some(all) => all.retain(|name| unused.contains(name)),
-            None => self.unused_promoted = Some(unused),
+            None => self.unused_promoted = Some(unused.clone()),
         }
     }
 
@@ -178,7 +178,7 @@ impl Total {
             let replaced = plural(self.replaced, "trace");
             eprintln!(
                 "{replaced} had another export in the lake, which was replaced: of less of the trace, or with \
-                 other promoted arguments"
+                 other promoted arguments, or of another service"
             );
         }
         if self.unchanged > 0 {
