@@ -52,6 +52,9 @@ struct FileAccount {
     early_ends: Vec<RecordingEnd>,
 }
 
+/// Returns a figure of a file.
+type Figure = fn(&FileAccount) -> u64;
+
 /// The values of counters of one name.
 #[derive(Clone, Copy, Debug)]
 struct CounterSum {
@@ -119,13 +122,18 @@ pub(super) fn run(args: &Args, top: usize) -> Result<Outcome, ToolError> {
 }
 
 impl FileAccount {
+    /// The kinds of losses, each with its name and its number in a file.
+    const LOSSES: [(&'static str, Figure); 6] = [
+        ("packet", |file| file.packets_lost),
+        ("gap", |file| file.gaps),
+        ("skipped packet", |file| file.packets_skipped),
+        ("damaged place", |file| file.damages),
+        ("kernel event", |file| file.kernel_events_lost),
+        ("early end", |file| file.early_ends.len() as u64),
+    ];
+
     fn has_losses(&self) -> bool {
-        self.packets_lost > 0
-            || self.gaps > 0
-            || self.kernel_events_lost > 0
-            || self.damages > 0
-            || self.packets_skipped > 0
-            || !self.early_ends.is_empty()
+        Self::LOSSES.iter().any(|(_, count)| count(self) > 0)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::super::report::{packet_name, sorted_instants, sorted_spans};
 use super::super::text::{number, spans_table};
-use super::{FileAccount, Report, Sum};
+use super::{Figure, FileAccount, Report, Sum};
 use crate::table::{Table, section};
 use crate::units::{bytes, duration, plural};
 
@@ -16,7 +16,7 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         sort,
         top,
     } = *report;
-    let total = |of: fn(&FileAccount) -> u64| sum.total(of);
+    let total = |of: Figure| sum.total(of);
     writeln!(out, "files      {}", sum.files.len())?;
     writeln!(
         out,
@@ -31,18 +31,13 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         plural(total(|file| file.events), "event")
     )?;
     let lossy = sum.lossy();
-    let lost: Vec<String> = [
-        (total(|file| file.packets_lost), "packet"),
-        (total(|file| file.gaps), "gap"),
-        (total(|file| file.packets_skipped), "skipped packet"),
-        (total(|file| file.damages), "damaged place"),
-        (total(|file| file.kernel_events_lost), "kernel event"),
-        (total(|file| file.early_ends.len() as u64), "early end"),
-    ]
-    .into_iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, what)| plural(count, what))
-    .collect();
+    let lost = FileAccount::LOSSES
+        .iter()
+        .map(|(name, count)| (total(*count), name));
+    let lost: Vec<String> = lost
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| plural(count, name))
+        .collect();
     match lossy.len() as u64 {
         0 => writeln!(out, "lost       nothing that the traces report"),
         files => writeln!(
