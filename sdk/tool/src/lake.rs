@@ -33,16 +33,21 @@ pub(crate) struct CompactArgs {
 
 pub(crate) fn run(command: &Command) -> Result<Outcome, ToolError> {
     let Command::Compact(CompactArgs { lake: path }) = command;
-    if !path.join(Table::Trace.name()).is_dir() {
+    let failed = |error| lake_error(path, error);
+    // Completes an export that was killed, which may only then have created the tables.
+    let lake = match path.is_dir() {
+        true => Some(Lake::open(path).map_err(failed)?),
+        false => None,
+    };
+    let has_tables = path.join(Table::Trace.name()).is_dir();
+    let Some(mut lake) = lake.filter(|_| has_tables) else {
         let message = format!(
             "{} is not the folder of a lake: it has no table trace",
             path.display()
         );
         return Err(ToolError::Usage(message));
-    }
-    let failed = |error| lake_error(path, error);
-    let compacted = Lake::open(path).and_then(|mut lake| lake.compact());
-    let compacted = compacted.map_err(failed)?;
+    };
+    let compacted = lake.compact().map_err(failed)?;
     match compacted.files_before {
         0 => eprintln!("no small files to join"),
         before => eprintln!(
