@@ -32,22 +32,22 @@ pub(super) struct KernelThread {
 
 /// An event of a thread's life.
 pub(super) enum Turn {
-    /// It gets a core.
+    /// The thread gets a core.
     On {
         cpu: u32,
         time_ns: u64,
         /// Set if the switch to the thread is missing: it was after this time.
         missing_since_ns: Option<u64>,
     },
-    /// It loses a core.
+    /// The thread loses a core.
     Off { cpu: u32, time_ns: u64, bits: u16 },
-    /// It is woken.
+    /// Another thread wakes the thread.
     Woken { time_ns: u64 },
     /// Events of the core are missing from this time on.
     Missing { cpu: u32, time_ns: u64 },
 }
 
-/// What a core does.
+/// The state of a core.
 #[derive(Default)]
 struct Core {
     running: Option<i32>,

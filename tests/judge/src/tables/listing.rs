@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use perfetto_protos::trace_packet::TracePacket;
 
-/// What data source `linux.process_stats` has listed. Later entries replace earlier ones. Numbers are
-/// those of the initial namespace.
+/// The processes and threads that data source `linux.process_stats` has listed. Later entries replace
+/// earlier ones. Numbers are those of the initial namespace.
 #[derive(Default)]
 pub(super) struct Listing {
     /// By number, that in the process's own namespace.

@@ -1,10 +1,10 @@
-//! What the tables of a lake must have of a trace.
+//! The rows that the tables of a lake must have for a trace.
 
 mod losses; // what was lost, and the statistics of the service
 mod slices; // slices, instants, their arguments and flows
 mod counters; // values of counters
 mod listing; // the processes and threads that a trace lists
-mod sched; // what the kernel's events tell of cores and threads
+mod sched; // the kernel's events about cores and threads
 mod kernel; // when threads get cores, lose them and are woken
 mod states; // the states of threads
 mod threads; // processes and threads

@@ -1,4 +1,4 @@
-//! What the kernel's events tell of cores and threads.
+//! The kernel's events about cores and threads, and the times in which events are missing.
 
 use std::collections::BTreeMap;
 

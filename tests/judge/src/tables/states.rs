@@ -180,9 +180,9 @@ impl Turn {
             Self::Off { cpu, time_ns, bits } => {
                 let doubt = match now {
                     Some(State::Running { cpu: other }) if other == cpu => Doubt::Gaps,
-                    // It has moved to another core, which has told so earlier.
+                    // The thread has moved to another core, whose events have told so earlier.
                     Some(State::Running { .. }) => return None,
-                    // It had a core all the same.
+                    // No event has told that the thread had a core.
                     _ => Doubt::From(0),
                 };
                 Some((time_ns, State::of_bits(bits), doubt))

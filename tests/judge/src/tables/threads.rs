@@ -54,7 +54,7 @@ impl ThreadRows {
                     let (pid, tid) = ids(pid, thread.tid);
                     (Some(pid), tid)
                 }
-                // It is that of a track with its number.
+                // The process is that of a track with the thread's number.
                 None => {
                     let mut tracks = threads.iter();
                     let track = tracks.find(|(_, tid)| *tid == thread.tid);
